@@ -7,8 +7,12 @@ import type { Sent, Target } from "./turns.ts";
 const { port, ca, cert, key } = workerData as Target;
 const agent = new Agent({ keepAlive: true, maxSockets: 1, ca, cert, key });
 
-parentPort?.on("message", ({ method, path, type, body }: Sent) => {
-  const headers = { "Content-Type": type, "Content-Length": Buffer.byteLength(body) };
+parentPort?.on("message", ({ method, path, type, accept, body = "" }: Sent) => {
+  const headers = {
+    "Content-Length": Buffer.byteLength(body),
+    ...(type === undefined ? {} : { "Content-Type": type }),
+    ...(accept === undefined ? {} : { Accept: accept }),
+  };
   const outgoing = request({ host: "127.0.0.1", port, method, path, agent, headers }, (answer) => {
     answer.resume();
     answer.once("end", () => parentPort?.postMessage(answer.statusCode));

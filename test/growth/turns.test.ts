@@ -133,6 +133,20 @@ const CASES: readonly Placed[] = [
     sent: () => ({ method: "POST", type: "application/vnd.kubernetes.protobuf", body: protobufOf("a") }),
   },
   {
+    name: "server-side apply with as many conflicts as keys",
+    path: MAPS,
+    isUpdate: true,
+    code: 409,
+    sent: patch(APPLY, (path) => objectOf(path, dataOf("w")), "?fieldManager=other"),
+  },
+  { name: "DELETE", path: MAPS, isUpdate: true, sent: () => ({ method: "DELETE" }) },
+  {
+    name: "GET as YAML",
+    path: MAPS,
+    isUpdate: true,
+    sent: () => ({ method: "GET", accept: "application/yaml" }),
+  },
+  {
     name: "a body at the limit",
     path: MAPS,
     code: 413,

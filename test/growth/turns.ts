@@ -14,8 +14,9 @@ export interface Target {
 export interface Sent {
   readonly method: string;
   readonly path: string;
-  readonly type: string;
-  readonly body: string | Uint8Array;
+  readonly type?: string;
+  readonly accept?: string;
+  readonly body?: string | Uint8Array;
 }
 
 export interface Handled {

@@ -13,6 +13,8 @@ import { LARGE_BYTES } from "#registry/size.ts";
 
 /** Smaller answers are sent as they are: compressing them costs more than it saves. Unit: bytes. */
 const MIN_GZIP_BYTES = 128 * 1024;
+/** Larger answers are not made easier to read: that keeps others waiting, for half a second per MiB of YAML. Unit: bytes. */
+const MAX_REWRITTEN_BYTES = 128 * 1024;
 const BROWSERS = /^(curl|Wget|Mozilla)\//;
 
 const NO_BODY = Buffer.alloc(0);
@@ -107,6 +109,8 @@ export class Exchange {
 
   #formatted(json: Buffer | string, format: Accepted["format"]): Buffer {
     const bytes = typeof json === "string" ? Buffer.from(json, "utf8") : json;
+    // JSON is YAML as well.
+    if (bytes.length > MAX_REWRITTEN_BYTES) return bytes;
     if (format === "yaml") return Buffer.from(stringify(parseExact(bytes.toString("utf8"))), "utf8");
     if (!this.#wantsPretty()) return bytes;
     return Buffer.from(`${JSON.stringify(parseExact(bytes.toString("utf8")), null, 2)}\n`, "utf8");

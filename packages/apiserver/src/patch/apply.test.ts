@@ -187,6 +187,22 @@ describe("a field with the name of an inherited member", () => {
 });
 
 describe("a conflict", () => {
+  it("names the first 1000 of very many fields, and their count", () => {
+    const labels = (value: string): ApiObject => ({
+      ...config({}),
+      metadata: {
+        name: "a",
+        labels: Object.fromEntries(Array.from({ length: 1200 }, (_, at) => [`k${at}`, value])),
+      },
+    });
+    const live = apply({ ...ORIGIN, live: undefined, manager: "a", applied: labels("1"), force: false });
+    const attempt = (): unknown =>
+      apply({ ...ORIGIN, live, manager: "b", applied: labels("2"), force: false });
+    expect(attempt).toThrow(
+      /^Apply failed with 1200 conflicts: conflicts with "a":(\n- \.metadata[^\n]*){1000}$/,
+    );
+  });
+
   const live = applied(undefined, "a", { size: 1, colour: "red" });
 
   it("is reported with the field and its owner", () => {

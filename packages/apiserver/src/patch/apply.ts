@@ -208,7 +208,9 @@ class Application {
     const conflicts: FieldConflict[] = [];
     for (const [identity, manager] of managers) {
       if (identity === self) continue;
-      for (const path of leaves(intersection(manager.set, gained))) conflicts.push({ manager, path });
+      const shared = intersection(manager.set, gained);
+      yield;
+      for (const path of leaves(shared)) conflicts.push({ manager, path });
       yield;
     }
     return conflicts;

@@ -1,5 +1,5 @@
 import { byText } from "@fairlead/base/text.ts";
-import { applyConflict, type StatusError } from "#status.ts";
+import { applyConflict, MAX_TOLD_ERRORS, type StatusError } from "#status.ts";
 import { renderPath } from "./field-set.ts";
 import type { Manager } from "./managers.ts";
 
@@ -9,9 +9,10 @@ export interface FieldConflict {
   readonly path: readonly string[];
 }
 
-/** 409 with one cause per field, worded as upstream does. */
+/** 409 with one cause per field, worded as upstream does; of very many, the first. */
 export function conflictError(conflicts: readonly FieldConflict[]): StatusError {
   const named = conflicts
+    .slice(0, MAX_TOLD_ERRORS)
     .map(({ manager, path }) => ({ manager: renderManager(manager), path, field: renderPath(path) }))
     .toSorted((a, b) => byText(a.manager, b.manager) || byPath(a.path, b.path));
   const causes = named.map(({ manager, field }) => ({
@@ -19,7 +20,7 @@ export function conflictError(conflicts: readonly FieldConflict[]): StatusError 
     message: `conflict with ${manager}`,
     field,
   }));
-  return applyConflict(messageOf(named), causes);
+  return applyConflict(messageOf(named, conflicts.length), causes);
 }
 
 /** Kinds of path elements in their order: fields, items by key, by value, by index. */
@@ -38,7 +39,7 @@ function byPath(a: readonly string[], b: readonly string[]): number {
   );
 }
 
-function messageOf(named: readonly { manager: string; field: string }[]): string {
+function messageOf(named: readonly { manager: string; field: string }[], count: number): string {
   const [only] = named;
   if (named.length === 1 && only !== undefined) {
     return `Apply failed with 1 conflict: conflict with ${only.manager}: ${only.field}`;
@@ -46,7 +47,7 @@ function messageOf(named: readonly { manager: string; field: string }[]): string
   const lines = Map.groupBy(named, (it) => it.manager)
     .entries()
     .flatMap(([manager, fields]) => [`conflicts with ${manager}:`, ...fields.map((it) => `- ${it.field}`)]);
-  return `Apply failed with ${named.length} conflicts: ${[...lines].join("\n")}`;
+  return `Apply failed with ${count} conflicts: ${[...lines].join("\n")}`;
 }
 
 function renderManager({ name, operation, apiVersion, subresource }: Manager): string {

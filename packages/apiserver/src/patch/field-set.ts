@@ -131,9 +131,10 @@ export function sameSet(a: FieldSet, b: FieldSet): boolean {
 
 /** The deepest paths of the set, each as its elements, in a stable order. */
 export function* leaves(set: FieldSet, above: readonly string[] = []): Generator<readonly string[]> {
-  for (const [element, child] of Object.entries(set).toSorted(([a], [b]) => byText(a, b))) {
+  for (const element of Object.keys(set).toSorted(byText)) {
     if (element === SELF) continue;
     const path = [...above, element];
+    const child = set[element] ?? LEAF;
     if (Object.keys(child).every((it) => it === SELF)) yield path;
     else yield* leaves(child, path);
   }

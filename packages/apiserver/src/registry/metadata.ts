@@ -238,13 +238,16 @@ export function changesGeneration(
 
 /** Whether two states are equal. A new time in managedFields is not a change. */
 export function isSameState(object: ApiObject, old: ApiObject): boolean {
-  return sameJson(withoutBookkeeping(object), withoutBookkeeping(old));
+  // What is changed most often first: the fields of managers are as many as those of all the rest.
+  const [{ metadata, ...content }, { metadata: oldMetadata, ...oldContent }] = [object, old];
+  return (
+    sameJson(content, oldContent) && sameJson(withoutBookkeeping(metadata), withoutBookkeeping(oldMetadata))
+  );
 }
 
-function withoutBookkeeping(object: ApiObject): unknown {
-  const { managedFields, resourceVersion: _resourceVersion, ...metadata } = object.metadata;
+function withoutBookkeeping({ managedFields, resourceVersion: _version, ...metadata }: ObjectMeta): unknown {
   const managers = managedFields?.map(({ time: _time, ...rest }) => rest);
-  return { ...object, metadata: { ...metadata, managedFields: managers } };
+  return { ...metadata, managedFields: managers };
 }
 
 /** Makes sure that metadata has the shape that the rest of the server relies on. Returns what is wrong with it. */

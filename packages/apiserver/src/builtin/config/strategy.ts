@@ -30,15 +30,19 @@ function validateConfigMap(object: ApiObject): FieldError[] {
   const data = stringMapAt(object, "data");
   const binary = stringMapAt(object, "binaryData");
   const shared = Object.keys(binary).filter((it) => Object.hasOwn(data, it));
-  let textBytes = 0;
-  for (const key of Object.keys(data)) textBytes += Buffer.byteLength(data[key] ?? "");
   return [
     ...validateKeys("data", data),
     ...validateKeys("binaryData", binary),
     ...shared.map((it) => invalid(`data[${it}]`, it, "duplicate of key present in binaryData")),
     ...validateBase64("binaryData", binary),
-    ...(textBytes + decodedBytes(binary) > MAX_DATA_BYTES ? [tooLong("[]", MAX_DATA_BYTES)] : []),
+    ...(textBytes(data) + decodedBytes(binary) > MAX_DATA_BYTES ? [tooLong("[]", MAX_DATA_BYTES)] : []),
   ];
+}
+
+function textBytes(data: Readonly<Record<string, string>>): number {
+  let bytes = 0;
+  for (const key of Object.keys(data)) bytes += Buffer.byteLength(data[key] ?? "");
+  return bytes;
 }
 
 export function secretStrategy(tokens: SecretTokenOptions): Partial<Strategy> {
