@@ -86,6 +86,26 @@ describeOnKernel("a parallel network", () => {
     expect([ipv4, ipv6]).toContain(answer?.clientAddress);
   });
 
+  it("gives running pods an interface with their fleet addresses, from which they reach others", async () => {
+    const { ipv4, ipv6 } = await fleetAddressOf("member-1", "client");
+    const server = await fleetAddressOf("member-2", ECHO.name);
+    const shown = await lab.inPod("member-1", CLIENT, "ip -o addr show dev eth-fleet");
+    expect(shown).toContain(`${ipv4}/32`);
+    expect(shown).toContain(`${ipv6}/128`);
+    const [answer] = await lab.ask("member-1", CLIENT, { url: `http://${server.ipv4}:8080/`, count: 1 });
+    expect(answer?.clientAddress).toBe(ipv4);
+  });
+
+  it("opens in its own cluster, too, only what is exported", async () => {
+    const hidden = await fleetAddressOf("member-2", "client");
+    const code = await lab.inPod(
+      "member-2",
+      CLIENT,
+      `ping -c 1 -W 1 ${hidden.ipv4} >/dev/null; curl -s -m 1 -o /dev/null http://${(await fleetAddressOf("member-2", ECHO.name)).ipv4}:9/; echo $?`,
+    );
+    expect(code.trim()).toBe("28");
+  });
+
   it("carries both families, and echo requests to exported pods", async () => {
     const server = await fleetAddressOf("member-2", ECHO.name);
     for (const [host, address] of [

@@ -6,6 +6,8 @@ import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/progra
 import { MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { NODE_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
 import { createNodeAgent } from "@fairlead/fleet/dataplane/node/agent.ts";
+import { createCriClient, findCriSocket } from "@fairlead/os/cri/client.ts";
+import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
@@ -16,6 +18,10 @@ import { createManagerParts } from "#shared/manager.ts";
 type Program = Pick<Command, "parseAsync">;
 
 const REMEDY = 'run "fairlead join", which installs them';
+
+function openRuntime(socket: string | undefined): PodRuntime {
+  return createCriClient({ socket: socket ?? findCriSocket() });
+}
 
 /** The agent of one node: tunnels, fleet addresses of pods, and what other clusters may reach. */
 export function command(): Program {
@@ -48,6 +54,7 @@ export function command(): Program {
             nodeName: flags.nodeName ?? hostname(),
             stateDir: flags.stateDir,
             fleetNetns: join(flags.stateDir, "fleet"),
+            runtime: stack.use(openRuntime(flags.criSocket)),
             deps,
           }),
         );

@@ -10,18 +10,20 @@ import { watching } from "@fairlead/kube/controller/source.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
 import { planExposed, planPods } from "./exposure.ts";
 import { createNodeInformers, type NodeInformers } from "./informers.ts";
+import { type Attached, Attachments } from "./attachments.ts";
 import { EchoProbes } from "./echo-probes.ts";
 import { planFleetNetwork } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
 import { allocationsOf, isPodChanged, type NodeState, readState } from "./state.ts";
 import { renderFleetTable } from "./table.ts";
-import { type TunnelState, Tunnels } from "./tunnels.ts";
+import { TUNNEL_MTU, type TunnelState, Tunnels } from "./tunnels.ts";
 
 export interface NodeAgentOptions {
   readonly client: KubeClient;
@@ -30,6 +32,8 @@ export interface NodeAgentOptions {
   readonly stateDir: string;
   /** File of the network namespace `fleet`. */
   readonly fleetNetns: string;
+  /** The container runtime; undefined: pods have no interfaces of their own in `fleet`. */
+  readonly runtime: PodRuntime | undefined;
   readonly deps: RuntimeDeps;
 }
 
@@ -50,6 +54,7 @@ class NodeAgent implements Component {
   readonly #kernel: FleetKernel;
   readonly #tunnels: Tunnels;
   readonly #probes: EchoProbes;
+  readonly #attachments: Attachments;
   readonly #controller: Controller;
   readonly #stack = new AsyncDisposableStack();
   readonly #key: ObjectKey;
@@ -68,6 +73,7 @@ class NodeAgent implements Component {
         onPaths: () => this.#controller.enqueue(this.#key),
       }),
     );
+    this.#attachments = new Attachments({ runtime: options.runtime, fleetNetns, ...deps });
     this.#probes = this.#stack.use(
       new EchoProbes({ ...deps, fleetNetns, onChange: () => this.#controller.enqueue(this.#key) }),
     );
@@ -127,9 +133,11 @@ class NodeAgent implements Component {
       const dueInMs = await this.#allocate(state, signal);
       await this.#kernel.prepare(signal);
       await this.#applyNetwork(state, await this.#tunnels.apply(state, signal), signal);
-      await this.#applyTable(state, signal);
+      const attached = await this.#attach(state, signal);
+      await this.#applyTable(state, attached, signal);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
-      return { requeueAfterMs: Math.min(dueInMs, this.#comparedAtMs + COMPARE_MS - deps.clock.monotonic()) };
+      const compareInMs = this.#comparedAtMs + COMPARE_MS - deps.clock.monotonic();
+      return { requeueAfterMs: Math.min(dueInMs, attached.dueInMs, compareInMs) };
     } catch (error) {
       this.#kernel.doubt();
       throw error;
@@ -198,13 +206,21 @@ class NodeAgent implements Component {
     this.#probes.update(plan.targets, nodeAddress(state.block.spec.ipv4[0] ?? ""));
   }
 
-  async #applyTable({ network, block, members }: NodeState, signal: AbortSignal): Promise<void> {
+  async #attach({ network, block }: NodeState, signal: AbortSignal): Promise<Attached> {
+    return this.#attachments.apply([...allocationsOf(block).values()], network, TUNNEL_MTU, signal);
+  }
+
+  async #applyTable(
+    { network, block, members }: NodeState,
+    { isAttached }: Attached,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { ipv4, ipv6 } = network;
     const own = members.get(block.spec.cluster);
     const allocations: ReadonlyMap<string, Allocation> = allocationsOf(block);
     const { pods, slices } = this.#informers;
     const table = renderFleetTable({
-      pods: planPods(pods.store.list(), allocations),
+      pods: planPods(pods.store.list(), allocations, isAttached),
       exposed: planExposed(slices.store.list(), (it) => this.#isExported(it), allocations),
       own: [...block.spec.ipv4.slice(0, 1), ...block.spec.ipv6.slice(0, 1)].map((it) => nodeAddress(it)),
       node: [...block.spec.ipv4, ...block.spec.ipv6],

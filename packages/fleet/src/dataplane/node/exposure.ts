@@ -2,7 +2,7 @@ import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { Allocation } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { serviceNameOf } from "../service-proxy/plan.ts";
-import type { Exposed } from "./table.ts";
+import type { Exposed, PodAddress } from "./table.ts";
 
 /** What other clusters may reach of this node's pods: the ports of exported Services, at fleet addresses. Pure. */
 
@@ -38,17 +38,19 @@ function exposedBy(slice: EndpointSlice, allocations: ReadonlyMap<string, Alloca
   );
 }
 
-/** The fleet addresses of pods without an interface in `fleet`, by family. A pod has one address of a family at most. */
+/** The fleet addresses of pods, by family. A pod has one address of a family at most. */
 export function planPods(
   pods: Iterable<Pod>,
   allocations: ReadonlyMap<string, Allocation>,
-): { readonly fleetAddress: string; readonly podAddress: string }[] {
-  const planned = [];
-  for (const pod of pods) {
-    const allocation = allocations.get(pod.metadata.uid ?? "");
-    if (allocation === undefined) continue;
-    for (const { ip } of pod.status?.podIPs ?? [])
-      planned.push({ fleetAddress: ip.includes(":") ? allocation.ipv6 : allocation.ipv4, podAddress: ip });
-  }
-  return planned;
+  isAttached: (podUID: string) => boolean,
+): readonly PodAddress[] {
+  return [...pods].flatMap(({ metadata: { uid = "" }, status }) => {
+    const allocation = allocations.get(uid);
+    if (allocation === undefined) return [];
+    return (status?.podIPs ?? []).map(({ ip }) => ({
+      fleetAddress: ip.includes(":") ? allocation.ipv6 : allocation.ipv4,
+      podAddress: ip,
+      isAttached: isAttached(uid),
+    }));
+  });
 }

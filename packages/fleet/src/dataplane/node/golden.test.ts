@@ -18,8 +18,9 @@ describe("the kernel state of a node", () => {
   it("is the table of the golden", async () => {
     const table = renderFleetTable({
       pods: [
-        { fleetAddress: "10.112.0.2", podAddress: "10.244.1.7" },
-        { fleetAddress: "fd11:2233:4455::2", podAddress: "fd00:10:244:1::7" },
+        { fleetAddress: "10.112.0.2", podAddress: "10.244.1.7", isAttached: false },
+        { fleetAddress: "fd11:2233:4455::2", podAddress: "fd00:10:244:1::7", isAttached: false },
+        { fleetAddress: "10.112.0.3", podAddress: "10.244.1.8", isAttached: true },
       ],
       exposed: [
         { address: "10.112.0.2", protocol: "TCP", port: 80 },

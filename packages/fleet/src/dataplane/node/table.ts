@@ -6,7 +6,7 @@ import type { NftChain, NftSet, NftSetSpec, NftTable, NftTableName } from "@fair
 /**
  * The agent's one nftables table, in `fleet`.
  *
- * - `guard` admits what leaves a tunnel: established flows, and exported addresses and ports. WireGuard has proven the source cluster.
+ * - `guard` admits established flows, and exported addresses and ports. WireGuard has proven the source cluster of what leaves a tunnel.
  * - `destinations` turns the fleet address of a pod without an interface of its own into the pod's address.
  * - `sources` turns the addresses of clients of this node into fleet addresses.
  */
@@ -18,9 +18,17 @@ export interface Exposed {
   readonly port: number;
 }
 
+export interface PodAddress {
+  readonly fleetAddress: string;
+  /** Its own address of the same family. */
+  readonly podAddress: string;
+  /** It has the fleet address on an interface of its own: no packet to it is translated. */
+  readonly isAttached: boolean;
+}
+
 export interface FleetTable {
-  /** Fleet addresses of this node's pods that have no interface in `fleet`, by the pod's own address. */
-  readonly pods: readonly { readonly fleetAddress: string; readonly podAddress: string }[];
+  /** Fleet addresses of this node's pods. */
+  readonly pods: readonly PodAddress[];
   /** What other clusters may reach on this node. */
   readonly exposed: readonly Exposed[];
   /** The node's own fleet addresses, which answer echo requests. */
@@ -46,7 +54,7 @@ export function renderFleetTable(table: FleetTable): NftTable {
       `pods-${family}`,
       mapOf(
         map,
-        pods.map((it) => [it.fleetAddress, it.podAddress]),
+        pods.filter((it) => !it.isAttached).map((it) => [it.fleetAddress, it.podAddress]),
       ),
     );
     sets.set(
@@ -94,22 +102,28 @@ function mapOf(spec: NftSetSpec, pairs: readonly (readonly [string, string])[]):
   };
 }
 
-const ESTABLISHED = rule`ct state established,related accept`;
-
-/** Per family, with the names of its expressions. */
-const GUARD: readonly NftRule[] = [
-  ESTABLISHED,
-  // Nodes of this cluster: what left a tunnel was checked by the node that it is for.
-  rule`iifname "fl-vxlan" ip saddr ${setRef("cluster-4")} accept`,
-  rule`iifname "fl-vxlan" ip6 saddr ${setRef("cluster-6")} accept`,
-  // A gateway passes on what is for other nodes of its cluster; they check it.
-  rule`ip daddr ${setRef("cluster-4")} ip daddr != ${setRef("node-4")} accept`,
-  rule`ip6 daddr ${setRef("cluster-6")} ip6 daddr != ${setRef("node-6")} accept`,
+/**
+ * What comes for an address of this node, from wherever it comes: another cluster, another node, a pod. Policies of the cluster's own
+ * network do not see fleet addresses, so only what is exported is open.
+ */
+const LOCAL: readonly NftRule[] = [
   rule`ip daddr . meta l4proto . th dport ${setRef("exposed-4")} accept`,
   rule`ip6 daddr . meta l4proto . th dport ${setRef("exposed-6")} accept`,
   rule`ip daddr ${setRef("reachable-4")} icmp type echo-request accept`,
   rule`ip6 daddr ${setRef("reachable-6")} icmpv6 type echo-request accept`,
   rule`drop`,
+];
+
+const GUARD: readonly NftRule[] = [
+  // A pod sends from its own addresses; for IPv4 the reverse-path filter of its device sees to it.
+  rule`iifname "fl*" iifname != "fl-*" meta nfproto ipv6 fib saddr . iif oif missing drop`,
+  rule`ct state established,related accept`,
+  rule`ip daddr ${setRef("node-4")} goto ${chainRef("local")}`,
+  rule`ip6 daddr ${setRef("node-6")} goto ${chainRef("local")}`,
+  // What is for other nodes of the cluster is checked there. Nothing leaves one tunnel for another.
+  rule`iifname "fl-wg*" ip daddr ${setRef("cluster-4")} accept`,
+  rule`iifname "fl-wg*" ip6 daddr ${setRef("cluster-6")} accept`,
+  rule`iifname "fl-wg*" drop`,
 ];
 
 /** By what tunnel an echo request came: it is answered through the same one. */
@@ -126,14 +140,10 @@ const CHAINS: ReadonlyMap<string, NftChain> = new Map([
     {
       // After conntrack (-200), before addresses change (-100).
       hook: { type: "filter", hook: "prerouting", priority: -150 },
-      rules: [
-        ...MARKS,
-        rule`iifname "fl-wg*" goto ${chainRef("from-tunnel")}`,
-        rule`iifname "fl-vxlan" goto ${chainRef("from-tunnel")}`,
-      ],
+      rules: [...MARKS, ...GUARD],
     },
   ],
-  ["from-tunnel", { rules: GUARD }],
+  ["local", { rules: LOCAL }],
   [
     "destinations",
     {

@@ -41,7 +41,7 @@ const PORTS = 8;
  * MTU of the tunnels: 1500 less 80 bytes of WireGuard over IPv6, rounded down to a multiple of 16, to which WireGuard pads
  * packets. Unit: bytes.
  */
-const MTU = 1408;
+export const TUNNEL_MTU = 1408;
 
 export interface TunnelState {
   readonly pairs: readonly Pair[];
@@ -96,7 +96,7 @@ export class Tunnels implements AsyncDisposable {
       this.#direct.update(pairs, { index, ordinal, keys });
     }
     const endpoints = this.#chooseEndpoints(pairs, block.spec.cluster);
-    const planned = planDevices({ pairs, keys, members, endpoints, mtu: MTU });
+    const planned = planDevices({ pairs, keys, members, endpoints, mtu: TUNNEL_MTU });
     for (const device of planned) this.#note(device.name, await devices.apply(device, signal));
     await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
     return {

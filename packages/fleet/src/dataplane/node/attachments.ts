@@ -1,0 +1,79 @@
+import type { Allocation, MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import type { Clock } from "@fairlead/base/clock.ts";
+import type { Logger } from "@fairlead/base/log.ts";
+import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
+import { PodLinks } from "../pod-attachment/pod-links.ts";
+
+export interface AttachmentsOptions {
+  /** Undefined: no container runtime is known. */
+  readonly runtime: PodRuntime | undefined;
+  readonly fleetNetns: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** While the sandbox of a pod starts, it is looked for this often. Unit: milliseconds. */
+const SANDBOX_POLL_MS = 500;
+
+export interface Attached {
+  /** Whether the pod has its fleet addresses on an interface of its own, or will have; others are reached by translation. */
+  readonly isAttached: (podUID: string) => boolean;
+  /** When to look again. Unit: milliseconds. */
+  readonly dueInMs: number;
+}
+
+/** Interfaces of the node's pods in `fleet`. A pod that cannot have one is reached by translation of its address. */
+export class Attachments {
+  readonly #options: AttachmentsOptions;
+  readonly #links: PodLinks | undefined;
+  /** Why pods have none, as it was logged last. */
+  #problems: ReadonlyMap<string, string> = new Map();
+
+  constructor(options: AttachmentsOptions) {
+    const { runtime, clock, fleetNetns } = options;
+    this.#options = options;
+    this.#links = runtime === undefined ? undefined : new PodLinks({ runtime, clock, fleet: fleetNetns });
+  }
+
+  async apply(
+    allocations: readonly Allocation[],
+    { ipv4, ipv6 }: MeshNetwork["spec"],
+    mtu: number,
+    signal: AbortSignal,
+  ): Promise<Attached> {
+    if (this.#links === undefined) return { isAttached: () => false, dueInMs: Number.POSITIVE_INFINITY };
+    const links = allocations.map((it) => ({
+      podUID: it.podUID,
+      addresses: [it.ipv4, it.ipv6],
+      prefixes: [ipv4, ipv6],
+      mtu,
+    }));
+    try {
+      const { attached, problems } = await this.#links.sync(links, signal);
+      this.#note(problems);
+      const isStarting = links.some((it) => !attached.has(it.podUID) && !problems.has(it.podUID));
+      return {
+        isAttached: (podUID) => !problems.has(podUID),
+        dueInMs: isStarting ? SANDBOX_POLL_MS : Number.POSITIVE_INFINITY,
+      };
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#options.log.warn("cannot read the pods of the container runtime; interfaces stay as they are", {
+        error: messageOf(error),
+      });
+      const problems = this.#problems;
+      return { isAttached: (podUID) => !problems.has(podUID), dueInMs: SANDBOX_POLL_MS };
+    }
+  }
+
+  #note(problems: ReadonlyMap<string, string>): void {
+    for (const [podUID, problem] of problems)
+      if (this.#problems.get(podUID) !== problem)
+        this.#options.log.warn("a pod has no interface in the parallel network; its address is translated", {
+          podUID,
+          problem,
+        });
+    this.#problems = problems;
+  }
+}
