@@ -260,7 +260,7 @@ describe.skipIf(KUBECTL === undefined || helm === undefined)("the commands of do
     const [install, upgrade, uninstall] = RUN.charts;
     await world.run(section(install));
     await world.joined();
-    expect(await world.corefile()).toContain("clusterset.local:53 {");
+    expect(await world.corefile()).toContain("clusterset.local:53 fleetboard.local:53 {");
     await world.run(section(upgrade));
     await world.joined();
     await world.run(section(uninstall));
@@ -292,6 +292,6 @@ describe.skipIf(KUBECTL === undefined || helm === undefined)("the commands of do
     await world.joined();
     const made = (await world.member.list(DEPLOYMENTS)).items.map((it) => it.metadata.name);
     expect(made.toSorted()).toEqual(["fairlead-member", "fairlead-member-dns"]);
-    expect(await world.corefile()).toContain("clusterset.local:53 {");
+    expect(await world.corefile()).toContain("clusterset.local:53 fleetboard.local:53 {");
   });
 });
