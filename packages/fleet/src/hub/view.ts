@@ -1,6 +1,6 @@
-import { ISOLATION_ANNOTATION, GRANTED_CIDRS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { ISOLATION_ANNOTATION, GRANTED_CIDRS_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { mailboxOf, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { InternalMemberCluster, MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -55,7 +55,7 @@ export function networkOf(
 
 /** The fleet addresses of a member, as other members see them. */
 function blockOf(informers: HubInformers, cluster: string): AddressBlock | undefined {
-  const block = informers.blocks.store.get(objectKey(viewOf(informers, cluster), cluster));
+  const block = informers.blocks.store.get(objectKey(informers.viewOf(cluster), cluster));
   return block?.metadata.annotations?.[RELEASED_AT_ANNOTATION] === undefined ? block : undefined;
 }
 
@@ -72,16 +72,9 @@ export function grantOf(informers: HubInformers, cluster: string): string | unde
   return [...block.ipv4, ...block.ipv6, ...(block.transition === undefined ? [] : others)].join();
 }
 
-/** The namespace that a member is to read, and in which its own services are shown. */
-export function viewOf({ profiles, members }: HubInformers, cluster: string): string {
-  const member = members.store.get(objectKey(undefined, cluster));
-  if (member === undefined || profiles.store.size === 0) return VIEW_NAMESPACE;
-  return viewNamespaceOf(profileOf(profiles.store.list(), member)?.metadata.name);
-}
-
 /** While the view is absent, because it was deleted, all members get copies. */
 export function readsView(informers: HubInformers, cluster: string): boolean {
-  const view = viewOf(informers, cluster);
+  const view = informers.viewOf(cluster);
   if (!hasView(informers, view)) return false;
   if (reportOf(informers, cluster)?.spec.view !== view) return false;
   return !isIsolated(informers.members.store.get(objectKey(undefined, cluster)));
@@ -96,7 +89,7 @@ export function hasView({ namespaces }: HubInformers, view: string): boolean {
 /** Whether a mailbox holds all that its member has from the view, and so can do without it. */
 export function isMailboxFilled(informers: HubInformers, cluster: string): boolean {
   const namespaces = new Set(reportOf(informers, cluster)?.spec.namespaces);
-  const view = viewOf(informers, cluster);
+  const view = informers.viewOf(cluster);
   const inMailbox = (name: string): ObjectKey => objectKey(mailboxOf(cluster), name);
   for (const it of informers.importedServices.store.byIndex("in", view))
     if (

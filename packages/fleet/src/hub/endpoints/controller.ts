@@ -36,7 +36,7 @@ import {
 } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { allowedIn, exportersIn, reportersOf } from "../services/reconcile.ts";
-import { grantOf, hasView, isLegacyMember, readsView, viewOf } from "../view.ts";
+import { grantOf, hasView, isLegacyMember, readsView } from "../view.ts";
 import {
   contestedBy,
   hasLegacyImporter,
@@ -185,7 +185,7 @@ async function distribute(
 ): Promise<Set<string>> {
   const { informers } = parts;
   const specs = new Map<string, EndpointSliceExportSpec>();
-  const view = viewOf(informers, clusterOfMailbox(source.metadata.namespace) ?? "");
+  const view = informers.viewOf(clusterOfMailbox(source.metadata.namespace) ?? "");
   if (plan.isInView && hasView(informers, view)) specs.set(view, plan.spec);
   for (const mailbox of plan.mailboxes) {
     const importer = clusterOfMailbox(mailbox) ?? "";
@@ -250,7 +250,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     reporters: reportersOf(informers, namespace, members),
     isLegacy: (it) => isLegacyMember(informers, it),
     readsView: (it) => readsView(informers, it),
-    isConnected: (it) => viewOf(informers, it) === viewOf(informers, cluster ?? ""),
+    isConnected: (it) => informers.viewOf(it) === informers.viewOf(cluster ?? ""),
   });
   if (plan.problem !== undefined) {
     deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });

@@ -15,7 +15,7 @@ import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "@fairlead/kub
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Applied, Change, KubeClient } from "@fairlead/kube/types.ts";
 import { type HubInformers } from "../informers.ts";
-import { isIsolated, isMailboxFilled, reportOf, viewOf } from "../view.ts";
+import { isIsolated, isMailboxFilled, reportOf } from "../view.ts";
 import { labelsOf, subjectOf } from "./plan.ts";
 
 /** The namespaces that members read, and their permissions in them. Only the hub writes there. */
@@ -81,7 +81,7 @@ export function viewFor(
 ): string | undefined {
   const cluster = member.metadata.name;
   if (reportOf(informers, cluster) === undefined) return undefined;
-  if (!isIsolated(member)) return viewOf(informers, cluster);
+  if (!isIsolated(member)) return informers.viewOf(cluster);
   const view = internalMember?.spec.view;
   return view !== undefined && !isMailboxFilled(informers, cluster) ? view : undefined;
 }
@@ -98,7 +98,7 @@ export async function provideView(
 ): Promise<void> {
   const by = { fieldManager: HUB_MANAGER, signal };
   const cluster = member.metadata.name;
-  const own = viewOf(informers, cluster);
+  const own = informers.viewOf(cluster);
   for (const view of new Set([VIEW_NAMESPACE, own])) {
     const namespace = informers.namespaces.store.get(objectKey(undefined, view));
     await applyIfChanged(client, NAMESPACES, {

@@ -27,6 +27,7 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
+import { delay } from "@fairlead/base/clock.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -56,6 +57,9 @@ interface Planned {
   readonly epoch: ReturnType<typeof planEpoch>;
 }
 
+/** A pass is followed by a rest of this many times its own length. */
+const REST = 4;
+
 /** All networks in one pass: members move between them, and gateways have numbers that are unique over all. */
 const ALL = objectKey(undefined, "networks");
 
@@ -66,7 +70,13 @@ export function createMesh(parts: Parts): Controller {
   return createController(
     {
       name: "clustermeshprofile",
-      reconcile: (_key, signal) => reconcile(parts, signal),
+      async reconcile(_key, signal) {
+        const startedMs = deps.clock.monotonic();
+        const result = await reconcile(parts, signal);
+        // Whatever one member writes, and however often: the hub has the time for all its other work.
+        await delay(deps.clock, REST * (deps.clock.monotonic() - startedMs), signal);
+        return result;
+      },
       concurrency: 1,
       sources: [
         watching(informers.profiles, always),

@@ -36,7 +36,7 @@ import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { currentMembers, type HubInformers, serviceOfImported } from "../informers.ts";
-import { hasView, isLegacyMember, readsView, viewOf } from "../view.ts";
+import { hasView, isLegacyMember, readsView } from "../view.ts";
 import { type Exporters, planService, sameStatus, type ServicePlan } from "./plan.ts";
 
 export interface ServicesDeps {
@@ -281,16 +281,16 @@ class Pass {
       spec: MergedService["spec"] | undefined,
       view: string,
     ): MergedService["spec"] | undefined => {
-      const clusters = spec?.clusters.filter((it) => viewOf(informers, it.cluster) === view) ?? [];
+      const clusters = spec?.clusters.filter((it) => informers.viewOf(it.cluster) === view) ?? [];
       return spec === undefined || clusters.length === 0 ? undefined : { ...spec, clusters };
     };
-    for (const view of new Set(everyone?.clusters.map((it) => viewOf(informers, it.cluster)))) {
+    for (const view of new Set(everyone?.clusters.map((it) => informers.viewOf(it.cluster)))) {
       const spec = shown(everyone, view);
       if (spec !== undefined && hasView(informers, view)) specs.set(view, spec);
     }
     for (const member of reportersOf(informers, this.#namespace, members)) {
       const spec = special.get(member) ?? (readsView(informers, member) ? undefined : everyone);
-      const own = shown(spec, viewOf(informers, member));
+      const own = shown(spec, informers.viewOf(member));
       if (own !== undefined) specs.set(mailboxOf(member), own);
     }
     return specs;

@@ -1,13 +1,12 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { CONFIG_MAPS, type Node, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { GRANTED_CIDRS_ANNOTATION, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
-import { formatRanges, listedRanges, podRangesOf, readRanges, serviceRangesOf } from "#domain/ranges.ts";
+import { formatRanges, podRangesOf, rangesOf, readRanges, serviceRangesOf } from "#domain/ranges.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { aggregated } from "@fairlead/base/netaddr/aggregate.ts";
 import { containsAddress, formatPrefix, overlaps, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { JoinOptions } from "../join-options.ts";
 import type { Finding } from "./finding.ts";
@@ -97,11 +96,11 @@ export function grantAnnotation({ granted }: Cidrs): Record<string, string> {
   return granted === undefined ? {} : { [GRANTED_CIDRS_ANNOTATION]: formatRanges(granted) };
 }
 
-/** The ranges that `join` found, and those that the member's agent reported since, for later nodes. */
-function cidrsOf({ metadata: { annotations }, status }: MemberCluster): Cidrs {
-  const known = (name: string): readonly Prefix[] =>
-    aggregated([...listedRanges(annotations?.[name]), ...listedRanges(status?.properties?.[name]?.value)]);
-  return { pods: known(POD_RANGES), services: known(SERVICE_RANGES) };
+function cidrsOf(member: MemberCluster): Cidrs {
+  const ranges = rangesOf(member);
+  const known = (of: "pod" | "service"): Prefix[] =>
+    ranges.filter((it) => it.of === of).map((it) => it.range);
+  return { pods: known("pod"), services: known("service") };
 }
 
 export async function readMembers(hub: KubeClient, signal: AbortSignal): Promise<readonly MemberCluster[]> {
