@@ -11,6 +11,7 @@ import {
   DNS_ACCESS,
   HUB_ACCESS,
   MEMBER_ACCESS,
+  RELAY_ACCESS,
   type ProgramAccess,
 } from "@fairlead/fleet/authz/programs.ts";
 import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
@@ -31,6 +32,7 @@ export function chartFiles(): ReadonlyMap<string, string> {
       "charts/fairlead-member/files/rules.yaml",
       rules(MEMBER_ACCESS, MEMBER_CRDS, { dns: DNS_ACCESS.cluster }),
     ],
+    ["charts/fairlead-relay/files/rules.yaml", rules(RELAY_ACCESS, [])],
   ]);
 }
 
@@ -44,7 +46,11 @@ function rules(
     cluster: program.cluster,
     fleetSystem: program.system,
     // Applied on the server, which asks for "create" by the name too.
-    crds: [allow(CUSTOM_RESOURCE_DEFINITIONS, ["get", "list", "watch", "create", "patch"], { names })],
+    ...(crds.length === 0
+      ? {}
+      : {
+          crds: [allow(CUSTOM_RESOURCE_DEFINITIONS, ["get", "list", "watch", "create", "patch"], { names })],
+        }),
     ...others,
   };
   const made = Object.fromEntries(Object.entries(accesses).map(([name, it]) => [name, rulesOf(it)]));

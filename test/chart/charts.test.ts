@@ -1,12 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import type { Secret } from "@fairlead/kube/api/core/v1/types.ts";
 import { readHubSecret } from "@fairlead/fleet/api/fairlead.dev/hub-secret.ts";
 import { chartFiles } from "../../scripts/chart-files.ts";
-import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import {
   at,
@@ -15,6 +13,7 @@ import {
   type Chart,
   containersOf,
   HELMS,
+  misuse,
   podsOf,
   render,
   runHelm,
@@ -323,17 +322,6 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
     expect(refused.stderr).toContain("config.token");
   });
 });
-
-/** What is wrong with a command line, by the program's own definition; empty when nothing is. */
-async function misuse([name = "", ...rest]: readonly string[]): Promise<string> {
-  const entry = COMMANDS.get(name);
-  if (entry === undefined) return `no command ${name}`;
-  const top = await loadCommand(name, entry);
-  const sub: CommandUnknownOpts | undefined = top.commands.find((it) => it.name() === rest[0]);
-  const { operands, unknown } =
-    sub === undefined ? top.parseOptions([...rest]) : sub.parseOptions(rest.slice(1));
-  return [...operands, ...unknown].join(" ");
-}
 
 describe.skipIf(HELMS.length === 0).for(HELMS)(
   "what is set of the traffic manager, Helm $version",

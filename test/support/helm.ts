@@ -1,7 +1,9 @@
 import { join } from "node:path";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { parseAllDocuments } from "yaml";
 import { exec, type ExecResult } from "@fairlead/base/exec.ts";
 import { isObject } from "@fairlead/base/json.ts";
+import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
 import { HELM, OLDER_HELM } from "../../packages/apiserver/test/support.ts";
 
 /** Shared by tests of the charts: Helm as users run it, and its rendered objects. */
@@ -9,7 +11,8 @@ import { HELM, OLDER_HELM } from "../../packages/apiserver/test/support.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 export const CHARTS = ["fairlead-hub", "fairlead-member"] as const;
 export type Chart = (typeof CHARTS)[number];
-export const chartFolder = (chart: Chart): string => join(ROOT, "charts", chart);
+type AnyChart = Chart | "fairlead-relay";
+export const chartFolder = (chart: AnyChart): string => join(ROOT, "charts", chart);
 
 /** Helm 4 and 3, if available. Helm 4 applies on the server, Helm 3 by its own patch. */
 export const HELMS = [
@@ -54,7 +57,7 @@ export function runHelm(
 /** `helm template`, hooks included. Values: as after `--set`. */
 export async function render(
   program: string,
-  chart: Chart,
+  chart: AnyChart,
   values: readonly string[] = [],
   release = "fleet",
 ): Promise<readonly Manifest[]> {
@@ -117,4 +120,15 @@ export function containersOf(manifests: readonly Manifest[]): readonly Container
       manifest: it,
     })),
   );
+}
+
+/** What is wrong with a command line, by the program's own definition; empty when nothing is. */
+export async function misuse([name = "", ...rest]: readonly string[]): Promise<string> {
+  const entry = COMMANDS.get(name);
+  if (entry === undefined) return `no command ${name}`;
+  const top = await loadCommand(name, entry);
+  const sub: CommandUnknownOpts | undefined = top.commands.find((it) => it.name() === rest[0]);
+  const { operands, unknown } =
+    sub === undefined ? top.parseOptions([...rest]) : sub.parseOptions(rest.slice(1));
+  return [...operands, ...unknown].join(" ");
 }
