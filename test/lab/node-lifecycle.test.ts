@@ -66,17 +66,24 @@ describeOnKernel("the life of a pod", () => {
   });
 
   it("waits with an event for an address that has been free for two minutes", async () => {
-    await world.killNode();
-    const all = Array.from({ length: 254 }, (_, at) => [`10.97.0.${at + 1}`, systemClock.now() - 116_000]);
-    writeFileSync(join(world.dataDir, "free-addresses.json"), JSON.stringify(all));
-    await world.startNode();
-    await world.createPod("addressless", [script(IDLE)]);
-    const { status } = await world.untilReady("addressless");
-    expect(status?.podIP).toMatch(/^10\.97\.0\./);
     const waited =
       "FailedCreatePodSandBox: Failed to create pod sandbox: no address of the node's pod CIDR 10.97.0.0/24 has been free for 2 minutes";
-    expect((await world.events("addressless")).filter((it) => it.startsWith("Failed"))).toEqual([waited]);
-    await world.deletePod("addressless");
+    let told: readonly string[] = [];
+    // A busy machine may start the node and the pod so late that the time is over.
+    for (const leftMs of [4000, 30_000]) {
+      if (told.length > 0) break;
+      await world.killNode();
+      const freedMs = systemClock.now() - 120_000 + leftMs;
+      const all = Array.from({ length: 254 }, (_, at) => [`10.97.0.${at + 1}`, freedMs]);
+      writeFileSync(join(world.dataDir, "free-addresses.json"), JSON.stringify(all));
+      await world.startNode();
+      await world.createPod("addressless", [script(IDLE)]);
+      const { status } = await world.untilReady("addressless");
+      expect(status?.podIP).toMatch(/^10\.97\.0\./);
+      told = (await world.events("addressless")).filter((it) => it.startsWith("Failed"));
+      await world.deletePod("addressless");
+    }
+    expect(told).toEqual([waited]);
   });
 
   it("counts a sidecar's readiness as the pod's", async () => {
@@ -134,7 +141,8 @@ describeOnKernel("the life of a pod", () => {
       it?.status?.conditions?.find(({ type }) => type === "PodReadyToStartContainers")?.status === "False" &&
       it.status.phase === "Succeeded";
     const pod = await world.until("over", isReleased);
-    expect(await world.run("ip", "-o", "link", "show", "type", "veth")).not.toContain("pod");
+    const links = (): Promise<string> => world.run("ip", "-o", "link", "show", "type", "veth");
+    await expect.poll(links, PATIENCE).not.toContain("pod");
     await world.killNode();
     await world.startNode();
     expect(logOf(world.pod("over"))).toBe("done\n");

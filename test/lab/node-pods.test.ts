@@ -364,7 +364,10 @@ describeOnKernel("a node of the lab", () => {
           /^FailedMount: MountVolume.SetUp failed for volume "etc" : hostPath is refused/,
         ),
       );
-    expect(container(world.pod("curious"), "main")?.state?.waiting?.reason).toBe("ContainerCreating");
+    await world.until(
+      "curious",
+      (it) => container(it, "main")?.state?.waiting?.reason === "ContainerCreating",
+    );
     await world.deletePod("curious");
   });
 
