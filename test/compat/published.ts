@@ -3,7 +3,7 @@ import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 
 /** The CRDs of a legacy hub: ours, without our kinds and without every field whose description contains "addition". */
 export const PUBLISHED_CRDS: readonly CustomResourceDefinition[] = HUB_CRDS.filter(
-  (it) => it.spec.group !== "fairlead.dev",
+  (it) => it.spec.group !== "fairlead.dev" && it.spec.group !== "fleetboard.io",
 ).map((it) => ({
   ...it,
   spec: {

@@ -131,6 +131,8 @@ export interface FleetOptions {
   readonly inHub?: string;
   /** Members that speak to the hub as a ServiceAccount. Default: none. */
   readonly byToken?: readonly string[];
+  /** Members whose ServiceImports users create. Default: none. */
+  readonly manualImports?: readonly string[];
   /** What each program is given in the place of its clients, each time it starts. Default: these. */
   readonly wrap?: (client: KubeClient) => KubeClient;
 }
@@ -179,6 +181,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
             connectHub: (config) => wrap(connectProgram(config, deps)),
             deps,
             ...(probe === undefined ? {} : { probe }),
+            ...(options.manualImports?.includes(name) === true ? { imports: "manual" } : {}),
             onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),
           },
           signal,

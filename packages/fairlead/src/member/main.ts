@@ -2,6 +2,7 @@ import { collect } from "@fairlead/base/program/flags.ts";
 import { Command, Option } from "@commander-js/extra-typings";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
+import { IMPORT_CREATORS } from "@fairlead/fleet/member/session.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { CLOCK_OFFSET_FLAG } from "@fairlead/base/program/clock-offset.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
@@ -30,6 +31,14 @@ export function command(): Program {
       "--pass-annotations <prefixes>",
       "comma-separated prefixes of annotations that MultiClusterServices copy to load balancers; default: those of known clouds",
     )
+    .addOption(
+      new Option(
+        "--service-imports <how>",
+        "who creates ServiceImports: the agent (automatic), or users, for the services they want (manual)",
+      )
+        .choices(IMPORT_CREATORS)
+        .default(IMPORT_CREATORS[0]),
+    )
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
     .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
@@ -50,7 +59,8 @@ export function command(): Program {
           ready();
           const connectHub = (hub: Parameters<typeof connect>[0]): ReturnType<typeof connect> =>
             connect(hub, { ...deps, userAgent: "fairlead-member" });
-          return runAgent({ local, connectHub, deps, ...passOnFrom(flags.passAnnotations) }, leading);
+          const options = { ...passOnFrom(flags.passAnnotations), imports: flags.serviceImports };
+          return runAgent({ local, connectHub, deps, ...options }, leading);
         });
       }),
     );

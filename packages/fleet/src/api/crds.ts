@@ -3,6 +3,7 @@ import { CLUSTER_CRDS } from "./cluster.kubernetes-fleet.io/crds.ts";
 import { FAIRLEAD_CRDS, TRAFFIC_ROUTE_CRD } from "./fairlead.dev/crds.ts";
 import { MESH_CRDS, MESH_HUB_CRDS } from "./fairlead.dev/mesh-crds.ts";
 import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./networking.fleet.azure.com/crds.ts";
+import { PEER_CRD } from "./fleetboard.io/crds.ts";
 import { MULTICLUSTER_CRDS } from "./multicluster.x-k8s.io/crds.ts";
 import { TRAFFIC_MANAGER_CRDS } from "./networking.fleet.azure.com/traffic-manager-crds.ts";
 
@@ -18,7 +19,7 @@ export const HUB_NET_CRDS: readonly CustomResourceDefinition[] = [
 ];
 
 /** What `fairlead hub` installs on the hub. */
-export const HUB_CRDS: readonly CustomResourceDefinition[] = [...CLUSTER_CRDS, ...HUB_NET_CRDS];
+export const HUB_CRDS: readonly CustomResourceDefinition[] = [...CLUSTER_CRDS, ...HUB_NET_CRDS, PEER_CRD];
 
 /** What `fairlead join` and `fairlead member` install in a member. */
 export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [

@@ -27,7 +27,7 @@ import { createMesh, meshKeys } from "./mesh/mesh.ts";
 import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
-import type { Session } from "./session.ts";
+import type { ImportCreator, Session } from "./session.ts";
 import { Stopwatch } from "./stopwatch.ts";
 import { createTrafficRoutes } from "./traffic-routes/copy.ts";
 
@@ -43,6 +43,8 @@ export interface MemberOptions {
   readonly part?: MemberPart;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. Default: known clouds'. */
   readonly passOn?: readonly string[];
+  /** Who creates ServiceImports. Default: "automatic". */
+  readonly imports?: ImportCreator;
 }
 
 export interface Member extends AsyncDisposable {
@@ -56,7 +58,7 @@ const NO_INTERNAL_MEMBER =
 /** Runs a member's controllers until disposed. Its kinds have to be installed. For the leader alone. */
 export async function startMember(options: MemberOptions, signal: AbortSignal): Promise<Member> {
   const { cluster, local, hub, deps, part = WHOLE_MEMBER } = options;
-  const { passOn = LOAD_BALANCER_ANNOTATION_PREFIXES } = options;
+  const { passOn = LOAD_BALANCER_ANNOTATION_PREFIXES, imports = "automatic" } = options;
   await using stack = new AsyncDisposableStack();
   const stop = new AbortController();
   stack.defer(() => stop.abort());
@@ -97,6 +99,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,
+    imports,
     deps,
   };
   const { here, mailbox } = neededInformers(part, session);

@@ -12,6 +12,9 @@ import type { Ranges } from "./membership/ranges.ts";
 import type { MemberPart } from "./roles.ts";
 import type { Stopwatch } from "./stopwatch.ts";
 
+export const IMPORT_CREATORS = ["automatic", "manual"] as const;
+export type ImportCreator = (typeof IMPORT_CREATORS)[number];
+
 /** What every controller of a member is given: both sides, for as long as the cluster is in the fleet. */
 export interface Session {
   /** The member's name, which is its cluster id. */
@@ -33,6 +36,8 @@ export interface Session {
   readonly stopwatch: Stopwatch;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */
   readonly passOn: readonly string[];
+  /** Who creates ServiceImports: the agent for each service of the fleet, or users for those that they want. */
+  readonly imports: ImportCreator;
   readonly deps: RuntimeDeps;
 }
 

@@ -15,6 +15,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { type Member, startMember } from "../member.ts";
+import type { ImportCreator } from "../session.ts";
 import type { Probe } from "../probes/tcp.ts";
 import { followAuthority } from "./authority.ts";
 import { keepCertificate, obtainCertificate } from "./certificate.ts";
@@ -31,6 +32,8 @@ export interface AgentOptions {
   readonly probe?: Probe;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. Default: known clouds'. */
   readonly passOn?: readonly string[];
+  /** Who creates ServiceImports. Default: "automatic". */
+  readonly imports?: ImportCreator;
 }
 
 /** Between two attempts to take part, growing; a change of the Secret ends the pause. Unit: milliseconds. */
@@ -205,7 +208,7 @@ async function runSession(
         hub,
         deps: { ...deps, log },
         ...(options.probe === undefined ? {} : { probe: options.probe }),
-        ...(options.passOn === undefined ? {} : { passOn: options.passOn }),
+        ...defined({ passOn: options.passOn, imports: options.imports }),
       },
       running,
     );

@@ -14,6 +14,7 @@ import {
   ENDPOINT_SLICE_IMPORTS,
   type EndpointSliceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { shown } from "#domain/formats.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
@@ -24,6 +25,7 @@ import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/object
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
 import { fleetImportOf, watchingImportStatus, watchingHub } from "../hub-cluster.ts";
+import { isServed } from "../imports/adoption.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
 import {
@@ -104,7 +106,9 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
           after !== undefined && isDeleting(after) ? namesOfObjects(after) : [],
         ),
         watchingChanges(fleet.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
-        watchingChanges(here.mcsImports, (change) => (isIdentityChanged(change) ? slicesOf(change.key) : [])),
+        watchingChanges(here.mcsImports, (change) =>
+          isIdentityChanged(change) || isServiceChanged(change) ? slicesOf(change.key) : [],
+        ),
         watchingChanges(here.fleetImports, (change) =>
           sameJson(change.before?.status, change.after?.status) ? [] : slicesOf(change.key),
         ),
@@ -169,6 +173,11 @@ function isIdentityChanged({ before, after }: Change<KubeObject>): boolean {
     before?.metadata.uid !== after?.metadata.uid ||
     before?.metadata.deletionTimestamp !== after?.metadata.deletionTimestamp
   );
+}
+
+/** Whether a user's import was adopted or released. */
+function isServiceChanged({ before, after }: Change<ServiceImport>): boolean {
+  return (before !== undefined && isServed(before)) !== (after !== undefined && isServed(after));
 }
 
 function importsOf({ here }: Session, multiClusterService: ObjectKey): ObjectKey[] {
@@ -340,7 +349,7 @@ export function planFound(
   const object = here.mcsImports.store.get(service);
   const canImport =
     object !== undefined &&
-    isOurs(object) &&
+    isServed(object) &&
     !isDeleting(object) &&
     hasNamespace(session, object.metadata.namespace ?? "");
   return planImportedSlices({

@@ -11,7 +11,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { planFor } from "../exports/reconcile.ts";
-import { isOurs } from "../imports/mcs-import-plan.ts";
+import { isServed } from "../imports/adoption.ts";
 import type { Session } from "../session.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import type { Choice } from "./choice.ts";
@@ -112,7 +112,7 @@ function readSpec(
 ): ImportedService["spec"] | undefined {
   const object = session.here.mcsImports.store.get(key);
   const isExporter = object?.status?.clusters?.some((it) => it.cluster === session.cluster) === true;
-  if (object?.spec === undefined || !isOurs(object) || !isExporter) return undefined;
+  if (object?.spec === undefined || !isServed(object) || !isExporter) return undefined;
   const { namespace = "", name } = splitKey(key);
   const { spec } = object;
   return { ...spec, service: { namespace, name }, clusters: [ownCluster(session, key, spec.ports, weight)] };

@@ -82,7 +82,7 @@ function trafficOf({
   };
 }
 
-function vipOf(
+export function vipOf(
   derived: Service | undefined,
 ): Required<Pick<NonNullable<ServiceImport["spec"]>, "ips" | "ipFamilies">> {
   const ips = (derived?.spec?.clusterIPs ?? []).filter((it) => it !== "" && it !== "None");

@@ -14,6 +14,7 @@ import type { Controller } from "@fairlead/kube/types.ts";
 import { serviceOfImported } from "../informers.ts";
 import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { ignoreNotFound, statusCauses } from "@fairlead/kube/objects/not-found.ts";
+import { ADOPTER, adoptionProblem, isServed, planAdoption, planRelease } from "./adoption.ts";
 import {
   isOurs,
   planDerivedService,
@@ -50,10 +51,10 @@ export function createMcsImport(session: Session): Controller {
 }
 
 /** Every service that is or was imported. */
-export function mcsImportKeys({ here, fleet }: Session): ObjectKey[] {
+function mcsImportKeys({ here, fleet }: Session): ObjectKey[] {
   return [
     ...[...fleet.importedServices.store.list()].map(serviceOfImported),
-    ...[...here.mcsImports.store.list()].filter(isOurs).map(keyOf),
+    ...[...here.mcsImports.store.list()].filter(isServed).map(keyOf),
   ];
 }
 
@@ -75,26 +76,75 @@ export function importedService(session: Session, key: ObjectKey): Pick<Imported
   return found === undefined ? undefined : { spec: soundImport(found.spec) };
 }
 
-async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
-  const { here, local, deps } = session;
-  if (membershipOf(session) === "none") return;
+/** What is to be imported here: nothing without the namespace. */
+function importableSpec(session: Session, key: ObjectKey): ImportedService["spec"] | undefined {
   const { namespace = "" } = splitKey(key);
-  const imported = importedService(session, key);
+  return hasNamespace(session, namespace) ? importedService(session, key)?.spec : undefined;
+}
+
+async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { here, local } = session;
+  if (membershipOf(session) === "none") return;
+  const spec = importableSpec(session, key);
   const current = here.mcsImports.store.get(key);
+  if (current !== undefined && isDeleting(current)) return;
   if (current !== undefined && !isOurs(current)) {
-    if (imported !== undefined)
-      deps.log.warn("a ServiceImport that Fairlead does not manage has the same name", {
-        serviceImport: key,
-      });
+    if (session.imports === "manual" || isServed(current)) await serveUsers(session, current, spec, signal);
+    else if (spec !== undefined) warnOfForeign(session, key);
     return;
   }
-  if (current !== undefined && isDeleting(current)) return;
-  if (imported === undefined || !hasNamespace(session, namespace)) {
+  if (spec === undefined || session.imports === "manual") {
     await removeDerived(session, key, signal);
     if (current !== undefined) await local.delete(MCS_SERVICE_IMPORTS, key, { signal });
     return;
   }
-  await importService(session, imported.spec, current, signal);
+  await importService(session, spec, current, signal);
+}
+
+function warnOfForeign({ deps }: Session, serviceImport: ObjectKey): void {
+  deps.log.warn("a ServiceImport that Fairlead does not manage has the same name", {
+    serviceImport,
+    remedy: "to have the agent serve imports of users, run it with --service-imports manual",
+  });
+}
+
+const NO_EXPORT: ImportedService["spec"] = {
+  service: { namespace: "", name: "" },
+  type: "ClusterSetIP",
+  ports: [],
+  clusters: [],
+};
+
+/** An import that a user made gets its addresses and status from the agent; the rest of it is the user's. */
+async function serveUsers(
+  session: Session,
+  current: ServiceImport,
+  spec: ImportedService["spec"] | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const { local, here } = session;
+  const key = keyOf(current);
+  const problem = spec === undefined ? "no cluster exports the service" : adoptionProblem(spec, current);
+  const patched = async (patch: object | undefined): Promise<ServiceImport> =>
+    patch === undefined
+      ? current
+      : await local.mergePatch(MCS_SERVICE_IMPORTS, key, patch, { fieldManager: ADOPTER, signal });
+  if (spec === undefined || problem !== undefined) {
+    await removeDerived(session, key, signal);
+    const object = await patched(planRelease(current));
+    const refusal: Refusal = { reason: "Pending", message: problem ?? "" };
+    return writeStatus(session, { object, spec: spec ?? NO_EXPORT, derived: undefined, refusal }, signal);
+  }
+  if (spec.type === "Headless") {
+    await removeDerived(session, key, signal);
+    const object = await patched(planAdoption(current, spec, undefined));
+    return writeStatus(session, { object, spec, derived: undefined, refusal: undefined }, signal);
+  }
+  const { namespace = "", name } = current.metadata;
+  const before = here.services.store.get(objectKey(namespace, derivedServiceName(namespace, name)));
+  const made = await makeDerived(session, { spec, owner: current, before }, signal);
+  const object = await patched(planAdoption(current, spec, made.derived));
+  return writeStatus(session, { object, spec, ...made }, signal);
 }
 
 async function removeDerived({ here, local }: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {

@@ -15,7 +15,7 @@ import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller, ReconcileResult, Source } from "@fairlead/kube/types.ts";
 import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
-import { mcsImportKeys } from "../imports/mcs-import.ts";
+import { isServed } from "../imports/adoption.ts";
 import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
 import { isLegacyHub, type Session } from "../session.ts";
 import { areMarkedInactive } from "./inactive.ts";
@@ -195,9 +195,7 @@ function isMailboxEmpty(session: Session): boolean {
   const isImported = [...importedSliceKeys(session)].some(
     (name) => [...here.slices.store.byIndex("imported", name)].length > 0,
   );
-  return (
-    !isImported && [...mcsImportKeys(session)].every((it) => here.mcsImports.store.get(it) === undefined)
-  );
+  return !isImported && ![...here.mcsImports.store.list()].some(isServed);
 }
 
 function hasLoadBalancers({ here }: Session): boolean {
