@@ -43,7 +43,7 @@ export interface MemberOptions {
   readonly part?: MemberPart;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. Default: known clouds'. */
   readonly passOn?: readonly string[];
-  /** Who creates ServiceImports. Default: "automatic". */
+  /** The creator of ServiceImports. Default: "automatic". */
   readonly imports?: ImportCreator;
 }
 

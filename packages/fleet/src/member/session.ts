@@ -36,7 +36,7 @@ export interface Session {
   readonly stopwatch: Stopwatch;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */
   readonly passOn: readonly string[];
-  /** Who creates ServiceImports: the agent for each service of the fleet, or users for those that they want. */
+  /** The creator of ServiceImports: the agent for each service of the fleet, or users for those that they want. */
   readonly imports: ImportCreator;
   readonly deps: RuntimeDeps;
 }

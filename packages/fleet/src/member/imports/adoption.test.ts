@@ -26,7 +26,7 @@ function merged(object: ServiceImport, patch: object | undefined): ServiceImport
     const all = Object.entries({ ...value, ...change }).map(([key, it]: [string, unknown]) => {
       const before = (value as Record<string, unknown>)[key];
       const isMap = typeof it === "object" && it !== null && !Array.isArray(it) && key in change;
-      return [key, isMap ? into((before ?? {}) as object, it) : it] as const;
+      return [key, isMap ? into(before ?? {}, it) : it] as const;
     });
     return Object.fromEntries(all.filter(([, it]) => it !== null));
   };

@@ -64,7 +64,7 @@ export function planAdoption(
   return isSame ? undefined : { ...annotated(wanted), spec: { ips, ipFamilies } };
 }
 
-/** The merge patch that takes back what `planAdoption` filled in; undefined if the import was not adopted. */
+/** The merge patch that removes what `planAdoption` filled in; undefined if the import was not adopted. */
 export function planRelease(current: ServiceImport): object | undefined {
   if (!isAdopted(current)) return undefined;
   const annotations = { [ADOPTED_ANNOTATION]: null, [MCS_DERIVED_SERVICE_ANNOTATION]: null };
