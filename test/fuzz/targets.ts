@@ -38,6 +38,9 @@ import {
 } from "@fairlead/lab/node/server/spdy/frames.ts";
 import { decodeHeaders, encodeHeaders } from "@fairlead/lab/node/server/spdy/header-block.ts";
 import { webSocketChannels } from "@fairlead/lab/node/server/websocket-channels.ts";
+import { encodeControl, headOf, openControl } from "@fairlead/fleet/dataplane/control/datagram.ts";
+import { FrameReader } from "@fairlead/fleet/dataplane/control/frames.ts";
+import { parseGateways } from "@fairlead/fleet/relay/gateway-keys.ts";
 import type { Material } from "./mutate.ts";
 
 /** What reads bytes or text from outside, with what it may throw: anything else is a crash. */
@@ -64,6 +67,8 @@ const POD = {
   },
 };
 const json = (...values: readonly unknown[]): string[] => values.map((it) => JSON.stringify(it));
+/** Of control datagrams: any bytes. */
+const KEY = new Uint8Array(32);
 const WORDS = [
   "{",
   "}",
@@ -407,6 +412,40 @@ export const TARGETS: readonly Target[] = [
       }
     },
     refusals: [],
+  },
+  {
+    name: "control datagrams of gateways",
+    seeds: [
+      ...(["register", "challenge"] as const).map((kind) =>
+        encodeControl({ kind, from: 1, to: 2, epoch: 1, nonce: KEY, cookie: KEY }, KEY),
+      ),
+      encodeControl({ kind: "probe", from: 1, to: 2, epoch: 1, nonce: KEY }, KEY),
+    ],
+    run: (input) => {
+      headOf(input);
+      openControl(input, KEY);
+    },
+    refusals: [],
+  },
+  {
+    name: "frames of gateways over TLS",
+    seeds: [Buffer.from([0, 2, 0, 5, 4, 0, 0, 1, 0, 4, 1]), Buffer.from([36, 0, 7, 255, 1])],
+    run: (input) => {
+      const reader = new FrameReader();
+      for (const at of [0, input.length >> 1])
+        if (reader.read(input.subarray(at, at === 0 ? input.length >> 1 : undefined)) === undefined) return;
+    },
+    refusals: [],
+  },
+  {
+    name: "the file of a relay's gateways",
+    seeds: json([
+      { name: "a-0", index: 1, keys: [{ epoch: 1, publicKey: Buffer.alloc(32).toString("base64") }] },
+    ]),
+    words: WORDS,
+    run: (input) => parseGateways(input.toString()),
+    isJson: true,
+    refusals: [FleetError],
   },
   {
     name: "SPDY header blocks",

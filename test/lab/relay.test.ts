@@ -88,6 +88,26 @@ describeOnKernel("a relay between gateways behind NATs that choose ports by chan
     });
   });
 
+  it("shares nothing with another relay: a gateway that is registered at both is reached through either", async () => {
+    const [one, two] = [world.gateway("a"), world.gateway("b")];
+    const [first, second] = [
+      await world.startRelay("--forward", "kernel"),
+      await world.startRelay("--forward", "userspace", "--base-port", "23000"),
+    ];
+    for (const basePort of [BASE_PORT, 23_000]) {
+      await one.register(two.index, { basePort });
+      await two.register(one.index, { basePort });
+    }
+    await expectForwarded(one, two, "by the first", ["v4", "v4"]);
+    await first.kill("SIGTERM");
+    const payload = data("by the second");
+    one.peer.send(31_820, { host: RELAY.v4, port: 23_000 + two.index }, payload);
+    expect(await two.peer.next((it) => it.payload.equals(payload))).toMatchObject({
+      port: 23_000 + one.index,
+    });
+    await second.kill("SIGTERM");
+  });
+
   it("forwards on while its process is gone, and adopts what the kernel has when it is back", async () => {
     const [one, two] = [world.gateway("a"), world.gateway("b")];
     const first = await world.startRelay("--forward", "kernel");
