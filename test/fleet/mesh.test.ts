@@ -90,8 +90,9 @@ describe("a parallel network", () => {
         relays: [{ name: "r1", basePort: 20_000 }],
       });
       const { spec } = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(`fleet-member-${name}`, name));
-      expect(spec.network).toEqual({ profile: "p", mode: "parallel" });
       const own = await eventuallyOne(client, ADDRESS_BLOCKS, system(name));
+      const { ipv4, ipv6 } = own.spec;
+      expect(spec.network).toEqual({ profile: "p", mode: "parallel", ipv4, ipv6 });
       const other = await eventuallyOne(client, ADDRESS_BLOCKS, system(name === "a" ? "b" : "a"));
       expect(own.spec.ipv4).not.toEqual(other.spec.ipv4);
       const nodes = await eventually(client, ADDRESS_BLOCKS, (all) => all.length === 4);
@@ -139,6 +140,17 @@ describe("a parallel network", () => {
         it.spec.index === ofA.spec.index,
     );
     expect(own.status?.conditions?.[0]?.message).toContain("1 of 2 candidates cannot be used");
+    await eventually(hub(), GATEWAYS, (all) => all.length === 4, { namespace: VIEW });
+  });
+
+  it("gives members the same addresses again when the view is deleted by hand", async () => {
+    const key = objectKey(undefined, VIEW);
+    const before = await hub().get(NAMESPACES, key);
+    const blocks = await hub().list(ADDRESS_BLOCKS, { namespace: VIEW });
+    await hub().delete(NAMESPACES, key);
+    await eventuallyOne(hub(), NAMESPACES, key, (it) => it.metadata.uid !== before.metadata.uid);
+    const again = await eventually(hub(), ADDRESS_BLOCKS, (all) => all.length === 2, { namespace: VIEW });
+    expect(again.map((it) => it.spec)).toEqual(blocks.items.map((it) => it.spec));
     await eventually(hub(), GATEWAYS, (all) => all.length === 4, { namespace: VIEW });
   });
 

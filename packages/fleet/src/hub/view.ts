@@ -46,7 +46,9 @@ export function networkOf(
   if (profile === undefined || isDeleting(member)) return undefined;
   const { name } = profile.metadata;
   // Its members leave a parallel network one by one, when their endpoints have the addresses of pods again.
-  if (blockOf(informers, member.metadata.name) !== undefined) return { profile: name, mode: "parallel" };
+  const block = blockOf(informers, member.metadata.name)?.spec;
+  if (block !== undefined)
+    return { profile: name, mode: "parallel", ipv4: [...block.ipv4], ipv6: [...block.ipv6] };
   const { mode } = profile.spec.network;
   if (mode === "flat") return { profile: name, mode };
   const before = current?.spec.network;

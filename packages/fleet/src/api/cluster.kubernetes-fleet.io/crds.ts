@@ -6,6 +6,7 @@ import type {
 } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import {
   AGE,
+  atomicList,
   CONDITIONS,
   NAME_FITS_LABEL,
   PLAIN_CONDITIONS,
@@ -124,6 +125,8 @@ function internalMemberCluster(status: JsonSchema): JsonSchema {
           {
             "profile!": text("The name of the profile."),
             "mode!": oneOf(["flat", "parallel"], "How its members are connected."),
+            ipv4: atomicList(text(), "The IPv4 prefixes of the member's fleet addresses."),
+            ipv6: atomicList(text(), "The IPv6 prefixes of the member's fleet addresses."),
           },
           "Addition. The ClusterMeshProfile that the member belongs to.",
         ),

@@ -12,12 +12,14 @@ import { removeCondition, setCondition, timestamp } from "@fairlead/kube/objects
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
-import type { Change, Controller, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { Change, Controller, Informer, ReconcileResult, Source } from "@fairlead/kube/types.ts";
 import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
 import { isServed } from "../imports/adoption.ts";
 import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
 import { isLegacyHub, type Session } from "../session.ts";
+import type { MeshInformers } from "../fleet-addresses.ts";
 import { areMarkedInactive } from "./inactive.ts";
 import { planRanges } from "./ranges.ts";
 
@@ -52,7 +54,7 @@ function validities({ here }: Session, key: ObjectKey): Source[] {
 }
 
 /** What has to be withdrawn before the cluster has left. */
-function leftovers({ mailbox, here, fleet, part }: Session, whenLeaving: () => ObjectKey[]): Source[] {
+function leftovers({ mailbox, here, fleet, mesh, part }: Session, whenLeaving: () => ObjectKey[]): Source[] {
   const sources: Source[] = [];
   if (runs(part, "member-net"))
     sources.push(
@@ -64,6 +66,7 @@ function leftovers({ mailbox, here, fleet, part }: Session, whenLeaving: () => O
       watchingChanges(here.slices, whenLeaving),
       watchingChanges(here.fleetExports, whenLeaving),
       watchingChanges(here.mcsExports, whenLeaving),
+      ...meshOf(mesh).map((it) => watchingChanges(it, whenLeaving)),
     );
   if (runs(part, "mcs"))
     sources.push(
@@ -71,6 +74,10 @@ function leftovers({ mailbox, here, fleet, part }: Session, whenLeaving: () => O
       watchingChanges(here.multiClusterServices, whenLeaving),
     );
   return sources;
+}
+
+function meshOf(mesh: MeshInformers | undefined): Informer<KubeObject>[] {
+  return Object.values(mesh ?? {}) as Informer<KubeObject>[];
 }
 
 async function reconcile(
@@ -180,6 +187,7 @@ function isWithdrawn(session: Session): boolean {
   return (
     (!runs(part, "member-net") || isMailboxEmpty(session)) &&
     (!runs(part, "mcs") || !hasLoadBalancers(session)) &&
+    meshOf(session.mesh).every((it) => it.store.size === 0) &&
     areMarkedInactive(session)
   );
 }

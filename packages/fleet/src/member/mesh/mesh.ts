@@ -19,7 +19,7 @@ import type { Ranges } from "../membership/ranges.ts";
 import { membershipOf, type Session } from "../session.ts";
 import { ViewSource } from "../view-source.ts";
 import { createMirror } from "./mirror.ts";
-import { followNodes } from "./nodes.ts";
+import { followNodes, type Lacking } from "./nodes.ts";
 
 export interface MeshParts {
   readonly session: Session;
@@ -59,6 +59,7 @@ export function createMesh(parts: MeshParts): Controller {
       onSynced: () => enqueueAll(),
     },
   );
+  let lacking: Lacking = new Set();
   const mirror = createMirror(session, mesh, () => controller.enqueue(MAILBOX));
 
   function enqueueAll(): void {
@@ -115,7 +116,11 @@ export function createMesh(parts: MeshParts): Controller {
       name: "member-mesh",
       async reconcile(key, signal) {
         if (key === NETWORK) return follow();
-        if (key === NODES) return followNodes(parts, signal);
+        if (key === NODES) {
+          const { lacking: found, ...result } = await followNodes(parts, lacking, signal);
+          lacking = found;
+          return result;
+        }
         if (key === MAILBOX) return mirror.write(source, signal);
         return copy(key, signal);
       },

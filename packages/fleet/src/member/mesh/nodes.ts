@@ -20,36 +20,45 @@ import type { MeshParts } from "./mesh.ts";
 import { planNodeBlocks } from "./node-blocks.ts";
 import { planOwnGateways } from "./own-gateways.ts";
 
+/** Nodes that had no addresses when they were looked at last. */
+export type Lacking = ReadonlySet<string>;
+
 /** One pass for the nodes of this cluster: which addresses they have, and which of them are gateways. */
-export async function followNodes(parts: MeshParts, signal: AbortSignal): Promise<ReconcileResult> {
+export async function followNodes(
+  parts: MeshParts,
+  before: Lacking,
+  signal: AbortSignal,
+): Promise<ReconcileResult & { readonly lacking: Lacking }> {
   const { session, mesh, ranges } = parts;
   const { local, cluster, deps } = session;
   const membership = membershipOf(session);
-  if (membership === "none") return {};
+  const done = { lacking: new Set<string>() };
+  if (membership === "none") return done;
   const ofNodes = [...mesh.blocks.store.list()].filter((it) => it.spec.node !== undefined);
   const gateways = [...mesh.gateways.store.list()].filter((it) => it.spec.cluster === cluster);
   if (membership === "leave" || !isParallel(session)) {
     for (const it of ofNodes) await local.delete(ADDRESS_BLOCKS, keyOf(it), { signal });
     for (const it of gateways) await local.delete(GATEWAYS, keyOf(it), { signal });
-    return {};
+    return done;
   }
   const own = mesh.blocks.store.get(objectKey(FLEET_SYSTEM_NAMESPACE, cluster));
   // Without nodes there is nothing to plan; that they cannot be read must not end what is there.
   const nodes = [...ranges.nodes.store.list()].filter((it) => !isDeleting(it));
-  if (own === undefined || isReleased(own) || nodes.length === 0) return {};
+  if (own === undefined || isReleased(own) || nodes.length === 0) return done;
   const nowMs = deps.clock.now();
   const blocks = planNodeBlocks({ own: own.spec, nodes, blocks: ofNodes, nowMs });
   const chosen = planOwnGateways({ nodes, gateways, nowMs });
   await writeBlocks(parts, ofNodes, blocks.blocks, signal);
   await writeGateways(parts, gateways, chosen.gateways, signal);
-  for (const it of nodes.filter((node) => blocks.lacking.includes(node.metadata.name)))
+  const lacking = new Set(blocks.lacking);
+  for (const it of nodes.filter(({ metadata: { name } }) => lacking.has(name) && !before.has(name)))
     session.events.record(NODES, it, {
       type: "Warning",
       reason: "NoFleetAddresses",
       message: `the blocks of cluster ${cluster} (${own.spec.ipv4.join(", ")}) are used up: pods of the node get no fleet addresses until the hub gives it another`,
     });
   const again = [blocks.againInMs, chosen.againInMs].flatMap((it) => it ?? []);
-  return again.length === 0 ? {} : { requeueAfterMs: Math.min(...again) };
+  return { lacking, ...(again.length === 0 ? {} : { requeueAfterMs: Math.min(...again) }) };
 }
 
 const LABELS = { [MANAGED_BY_LABEL]: MANAGED_BY };

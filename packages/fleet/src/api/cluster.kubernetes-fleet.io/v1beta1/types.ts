@@ -62,7 +62,13 @@ export interface InternalMemberCluster extends KubeObject {
     /** Namespace of the hub from which to read services and endpoints, in addition to the member namespace. Addition. */
     view?: string;
     /** The ClusterMeshProfile that the member belongs to. Absent: the flat network of all members without one. Addition. */
-    network?: { profile: string; mode: "flat" | "parallel" };
+    network?: {
+      profile: string;
+      mode: "flat" | "parallel";
+      /** The fleet addresses of the member, as its AddressBlock has them. */
+      ipv4?: string[];
+      ipv6?: string[];
+    };
   };
   status?: MemberClusterStatus & {
     /** Those of `spec.drained` that the agent has carried out. Addition. */

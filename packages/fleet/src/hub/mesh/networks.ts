@@ -1,0 +1,105 @@
+import {
+  FLEET_RESOURCE_LABEL,
+  type InternalMemberCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { AddressBlock, ClusterMeshProfile, Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { isViewNamespace, VIEW_PREFIX, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
+import { gatewayNames } from "#domain/gateway.ts";
+import { type Selected, selectMembers } from "#domain/mesh-members.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import type { HubInformers } from "../informers.ts";
+import { isIsolated, reportOf } from "../view.ts";
+import { type AddressesPlan, planAddresses } from "./plan-addresses.ts";
+import { planEpoch } from "./plan-epoch.ts";
+import type { Progress } from "./plan-transition.ts";
+
+export interface Planned {
+  readonly view: string;
+  readonly selected: Selected;
+  readonly addresses: AddressesPlan;
+  readonly epoch: ReturnType<typeof planEpoch>;
+}
+
+/** The networks as things are: those of profiles, and what is left of former ones. */
+export function planNetworks(
+  informers: HubInformers,
+  nowMs: number,
+): { readonly profiles: readonly Planned[]; readonly former: readonly Planned[] } {
+  const nodesOf = (cluster: string): number | undefined => nodeBlocksOf(informers, cluster);
+  const progressOf = (cluster: string): Progress | "gone" => {
+    const member = informers.members.store.get(objectKey(undefined, cluster));
+    const isGone = findCondition(member?.status?.conditions, "Healthy")?.status === "False";
+    return isGone ? "gone" : reportOf(informers, cluster)?.spec.fleetAddresses;
+  };
+  const plan = (selected: Selected): Planned => {
+    const { profile, problem } = selected;
+    const { name } = profile.metadata;
+    const view = viewNamespaceOf(name);
+    const shown = [...informers.blocks.store.list()].filter((it) => it.metadata.namespace === view);
+    const blocks = [...shown, ...rememberedBlocks(name, shown, informers.internalMembers.store.list())];
+    const usable = problem === undefined ? profile : asFlat(profile);
+    return {
+      view,
+      selected,
+      addresses: planAddresses({ ...selected, profile: usable, blocks, nodesOf, progressOf, nowMs }),
+      epoch: planEpoch({ profile, gateways: shownBy(informers, selected), nowMs }),
+    };
+  };
+  const selected = selectMembers(informers.profiles.store.list(), informers.members.store.list());
+  return { profiles: selected.map(plan), former: formerProfiles(informers).map(plan) };
+}
+
+/** Views of profiles that do not exist any more: the addresses in them are kept from others for a while. */
+function formerProfiles({ namespaces, profiles }: HubInformers): Selected[] {
+  const kept = new Set([...profiles.store.list()].map((it) => viewNamespaceOf(it.metadata.name)));
+  return [...namespaces.store.list()].flatMap(({ metadata: { name, labels } }) => {
+    const isOurs = isViewNamespace(name) && labels?.[FLEET_RESOURCE_LABEL] === "true";
+    if (!isOurs || name === VIEW_NAMESPACE || kept.has(name)) return [];
+    const profile: ClusterMeshProfile = {
+      metadata: { name: name.slice(VIEW_PREFIX.length) },
+      spec: { memberSelector: {}, network: { mode: "flat" } },
+    };
+    return [{ profile, members: [], elsewhere: [], problem: undefined }];
+  });
+}
+
+function asFlat(profile: ClusterMeshProfile): ClusterMeshProfile {
+  return { ...profile, spec: { ...profile.spec, network: { mode: "flat" } } };
+}
+
+/**
+ * Blocks that are not in the view, because a user deleted them or the whole view: the InternalMemberClusters name them, too, so
+ * that members keep their addresses.
+ */
+export function rememberedBlocks(
+  profile: string,
+  shown: readonly AddressBlock[],
+  internalMembers: Iterable<InternalMemberCluster>,
+): AddressBlock[] {
+  const known = new Set(shown.map((it) => it.spec.cluster));
+  return [...internalMembers].flatMap(({ metadata: { name }, spec: { network } }) => {
+    const { ipv4 = [], ipv6 = [] } = network ?? {};
+    const isOurs = network?.profile === profile && !known.has(name) && ipv4.length > 0 && ipv6.length > 0;
+    return isOurs ? [{ metadata: { name }, spec: { profile, cluster: name, ipv4, ipv6 } }] : [];
+  });
+}
+
+/** Gateways of its members that others see. */
+function shownBy({ gateways }: HubInformers, { profile, members }: Selected): Gateway["spec"][] {
+  const view = viewNamespaceOf(profile.metadata.name);
+  return members.flatMap(({ metadata }) =>
+    gatewayNames(metadata.name).flatMap((it) => gateways.store.get(objectKey(view, it))?.spec ?? []),
+  );
+}
+
+/** Undefined for members that take no part, or not yet. */
+function nodeBlocksOf(informers: HubInformers, cluster: string): number | undefined {
+  const member = informers.members.store.get(objectKey(undefined, cluster));
+  const report = reportOf(informers, cluster);
+  // Its ranges come with the first report of its agent: before that, it is unknown which addresses it cannot have.
+  const isHeardOf = (member?.status?.agentStatus?.length ?? 0) > 0;
+  if (report === undefined || !isHeardOf || isIsolated(member)) return undefined;
+  return report.spec.nodeBlocks ?? 0;
+}

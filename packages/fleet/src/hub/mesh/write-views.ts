@@ -1,0 +1,166 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import {
+  ADDRESS_BLOCKS,
+  type Gateway,
+  GATEWAYS,
+  MESH_NETWORKS,
+  RELEASED_AT_ANNOTATION,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { SOURCE_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
+import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { gatewayNames } from "#domain/gateway.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
+import type { Applied, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import type { HubInformers } from "../informers.ts";
+import { hasView } from "../view.ts";
+import type { Planned } from "./networks.ts";
+import { planGateways } from "./plan-gateways.ts";
+import { describeNetwork } from "./plan-profile.ts";
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly deps: RuntimeDeps;
+}
+
+/** Networks, addresses and gateways to the views, and what becomes of gateways to their mailboxes. */
+export async function writeViews(
+  parts: Parts,
+  planned: readonly Planned[],
+  signal: AbortSignal,
+): Promise<PromiseSettledResult<unknown>[]> {
+  const { client, informers, deps } = parts;
+  const relays = [...informers.relays.store.list()].filter((it) => !isDeleting(it));
+  const writable = planned.filter((it) => hasView(informers, it.view));
+  const networks = writable.flatMap(({ view, selected: { profile }, addresses: { plan }, epoch }) =>
+    plan === undefined
+      ? []
+      : [
+          {
+            metadata: { namespace: view, name: profile.metadata.name },
+            spec: describeNetwork(plan, epoch.epoch.keyEpoch, relays),
+          },
+        ],
+  );
+  const blocks = writable.flatMap(({ view, addresses }) => [
+    ...addresses.blocks.map((spec) => ofCluster(view, spec.cluster, { spec })),
+    ...addresses.released.map(({ spec, at }) =>
+      ofCluster(view, spec.cluster, { annotations: { [RELEASED_AT_ANNOTATION]: at }, spec }),
+    ),
+  ]);
+  const gateways = planGateways(gatewaysView(informers, planned));
+  const views = new Map(
+    writable.flatMap(({ view, addresses }) => addresses.blocks.map((it) => [it.cluster, view] as const)),
+  );
+  const shown = gateways.shown.flatMap(({ name, spec }) => {
+    const view = views.get(spec.cluster);
+    const { metadata, ...rest } = ofCluster(view ?? "", spec.cluster, { spec });
+    return view === undefined ? [] : [{ metadata: { ...metadata, name }, ...rest }];
+  });
+  const results = [
+    ...(await write(client, MESH_NETWORKS, { informer: informers.networks, wanted: networks }, signal)),
+    ...(await write(client, ADDRESS_BLOCKS, { informer: informers.blocks, wanted: blocks }, signal)),
+    ...(await write(client, GATEWAYS, { informer: informers.gateways, wanted: shown }, signal)),
+  ];
+  const told = await Promise.allSettled(
+    gateways.verdicts.map(({ gateway, condition }) =>
+      writeConditions(client, GATEWAYS, {
+        object: gateway,
+        own: new Set(["Accepted"]),
+        next: [condition],
+        fieldManager: HUB_MANAGER,
+        clock: deps.clock,
+        signal,
+      }),
+    ),
+  );
+  const leftovers = await Promise.allSettled(
+    leftIn(informers, planned).map((it) => client.delete(GATEWAYS, keyOf(it), { signal })),
+  );
+  return [...results, ...told, ...leftovers];
+}
+
+/** Gateways in mailboxes of members that belong to no parallel network any more: these read it no longer. */
+function leftIn({ gateways }: HubInformers, planned: readonly Planned[]): Gateway[] {
+  const mailboxes = new Set(
+    planned
+      .filter(({ selected }) => selected.profile.spec.network.mode === "parallel")
+      .flatMap(({ selected }) => selected.members.map((it) => mailboxOf(it.metadata.name))),
+  );
+  return [...gateways.store.list()].filter(({ metadata: { namespace = "" } }) => {
+    const isMailbox = clusterOfMailbox(namespace) !== undefined;
+    return isMailbox && !mailboxes.has(namespace);
+  });
+}
+
+function gatewaysView(
+  informers: HubInformers,
+  planned: readonly Planned[],
+): Parameters<typeof planGateways>[0] {
+  const networks = new Map<string, readonly Prefix[]>();
+  for (const { plan, blocks } of planned.map((it) => it.addresses))
+    if (plan !== undefined) for (const { cluster } of blocks) networks.set(cluster, [plan.ipv4, plan.ipv6]);
+  const { store } = informers.gateways;
+  const told = [...networks.keys()].flatMap((cluster) =>
+    gatewayNames(cluster).flatMap((name) => store.get(objectKey(mailboxOf(cluster), name)) ?? []),
+  );
+  const shown = [...store.list()].filter((it) => isViewNamespace(it.metadata.namespace));
+  return {
+    told: told.filter((it) => !isDeleting(it)),
+    shown: new Map(shown.map((it) => [it.metadata.name, it])),
+    networkOf: (cluster) => networks.get(cluster) ?? [],
+  };
+}
+
+/** An object of a view, under the name of the cluster that it is about. */
+function ofCluster<S>(
+  namespace: string,
+  cluster: string,
+  { spec, ...metadata }: { readonly spec: S; readonly annotations?: Record<string, string> },
+) {
+  const labels = { [SOURCE_CLUSTER_LABEL]: cluster };
+  return { metadata: { namespace, name: cluster, labels, ...metadata }, spec };
+}
+
+/** Deletes the views of profiles that do not exist any more, when they hold no addresses, and no member reads them. */
+export async function removeViews(
+  { client, informers }: Parts,
+  former: readonly Planned[],
+  signal: AbortSignal,
+): Promise<PromiseSettledResult<unknown>[]> {
+  const read = new Set([...informers.reports.store.list()].map((it) => it.spec.view));
+  const ended = former.filter(
+    ({ view, addresses }) => !read.has(view) && addresses.released.length === 0 && hasView(informers, view),
+  );
+  return Promise.allSettled(
+    ended.map((it) => client.delete(NAMESPACES, objectKey(undefined, it.view), { signal })),
+  );
+}
+
+/** Writes the wanted objects, and deletes all others of the kind in views. */
+async function write<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  { informer, wanted }: { readonly informer: Informer<T>; readonly wanted: readonly Applied<T>[] },
+  signal: AbortSignal,
+): Promise<PromiseSettledResult<unknown>[]> {
+  const keep = new Set(wanted.map((it) => objectKey(it.metadata.namespace, it.metadata.name)));
+  const superfluous = [...informer.store.list()].filter(
+    (it) => isViewNamespace(it.metadata.namespace) && !keep.has(keyOf(it)),
+  );
+  return Promise.allSettled([
+    ...wanted.map((desired) => {
+      const current = informer.store.get(objectKey(desired.metadata.namespace, desired.metadata.name));
+      return applyIfChanged(client, of, { current, desired, fieldManager: HUB_MANAGER, signal });
+    }),
+    ...superfluous.map((it) => client.delete(of, keyOf(it), { signal })),
+  ]);
+}
