@@ -2,16 +2,16 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Files that take half a minute or more, longest first, for a checkout in which nothing ran yet: the others fill the gaps. */
 const LONG = [
-  "lab/faults-programs",
   "lab/faults-network",
+  "lab/faults-programs",
   "lab/chaos",
   "lab/leftovers",
   "lab/traffic",
   "lab/fleet-faults",
   "lab/faults-server",
   "lab/faults-clock",
+  "lab/fleet-apis",
   "lab/mcs-traffic",
-  "lab/fleet-doors",
 ];
 
 /** Runs the longest files first, whatever their project, so that none is left to run alone at the end. */

@@ -60,7 +60,7 @@ async function fleetAtWork(kinds: readonly Resource[]): Promise<Record<"hub" | "
   await deploy(b, { name: "web", addresses: ["10.2.0.1"] });
   await ensureNamespace(b, "work");
   for (const client of [a, b])
-    for (const door of ["fleet", "mcs"] as const) await exportBy(door, client, { name: "web" });
+    for (const api of ["fleet", "mcs"] as const) await exportBy(api, client, { name: "web" });
   await exportBy("mcs", a, { name: "db" });
   await a.create(MULTI_CLUSTER_SERVICES, {
     metadata: { namespace: "work", name: "web" },

@@ -54,14 +54,14 @@ const setEndpoints = (name: string, ...addresses: readonly string[]): Promise<un
   });
 
 describe("a slice without endpoints", () => {
-  it.each(["fleet", "mcs"] as const)("is withdrawn from the importer, and fills again: %s", async (door) => {
-    await deploy(fleet.client("a"), { name: door, addresses: ["10.1.0.1", "10.1.0.2"] });
-    await exportBy(door, fleet.client("a"), { name: door });
-    await importedAre(door, "10.1.0.1", "10.1.0.2");
-    await setEndpoints(door);
-    await importedAre(door);
-    await setEndpoints(door, "10.1.0.3");
-    await importedAre(door, "10.1.0.3");
+  it.each(["fleet", "mcs"] as const)("is withdrawn from the importer, and fills again: %s", async (api) => {
+    await deploy(fleet.client("a"), { name: api, addresses: ["10.1.0.1", "10.1.0.2"] });
+    await exportBy(api, fleet.client("a"), { name: api });
+    await importedAre(api, "10.1.0.1", "10.1.0.2");
+    await setEndpoints(api);
+    await importedAre(api);
+    await setEndpoints(api, "10.1.0.3");
+    await importedAre(api, "10.1.0.3");
   });
 
   it("does not keep a service from being exported before its pods exist", async () => {

@@ -178,7 +178,7 @@ describe("odd objects of users", () => {
     const client = fleet.client("a");
     await deploy(client, { name: "odd", addresses: ["10.1.0.30"] });
     await client.mergePatch(SERVICES, objectKey("work", "odd"), { metadata: { annotations } });
-    for (const door of ["mcs", "fleet"] as const) await exportBy(door, client, { name: "odd", annotations });
+    for (const api of ["mcs", "fleet"] as const) await exportBy(api, client, { name: "odd", annotations });
     const told = await eventuallyOne(
       client,
       FLEET_SERVICE_EXPORTS,

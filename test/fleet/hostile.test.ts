@@ -66,7 +66,7 @@ beforeAll(async () => {
   for (const name of ["a", "c", "m"]) await ensureNamespace(fleet.client(name), NAMESPACE);
   const a = fleet.client("a");
   await deploy(a, { namespace: NAMESPACE, addresses: ["10.1.0.1"] });
-  for (const door of ["mcs", "fleet"] as const) await exportBy(door, a, { namespace: NAMESPACE });
+  for (const api of ["mcs", "fleet"] as const) await exportBy(api, a, { namespace: NAMESPACE });
   const untilClusters = (count: number) =>
     eventuallyOne(
       fleet.client("c"),
@@ -97,7 +97,7 @@ beforeAll(async () => {
   await exportBy("mcs", fleet.client("a"), { namespace: "beacons" });
   // A separate Service, whose slice has a name that m knows.
   await deploy(c, { namespace: NAMESPACE, name: "own", addresses: ["10.3.0.1"] });
-  // Of a by two doors, of m by one, and its own.
+  // Of a by two APIs, of m by one, and its own.
   await eventually(
     c,
     ENDPOINT_SLICES,

@@ -58,9 +58,9 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 
-describe.each(["fleet", "mcs"] as const)("a hub whose cluster is a member, too: door %s", (door) => {
+describe.each(["fleet", "mcs"] as const)("a hub whose cluster is a member, too: api %s", (api) => {
   it("leaves the load balancer to the member that requests one", async () => {
-    await exportBy(door, fleet.client("a"));
+    await exportBy(api, fleet.client("a"));
     await hubsImport();
     await importHello("b");
     await isValid("b");
@@ -92,7 +92,7 @@ describe.each(["fleet", "mcs"] as const)("a hub whose cluster is a member, too: 
     const after = await hubsImport();
     expect(after.metadata.uid).toBe(before.metadata.uid);
     expect(after.status).toEqual(before.status);
-    const of = door === "fleet" ? FLEET_SERVICE_EXPORTS : MCS_SERVICE_EXPORTS;
+    const of = api === "fleet" ? FLEET_SERVICE_EXPORTS : MCS_SERVICE_EXPORTS;
     await fleet.client("a").delete(of, hello);
     await eventually(fleet.client("hub"), FLEET_SERVICE_IMPORTS, (all) => all.length === 0);
   });

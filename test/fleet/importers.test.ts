@@ -67,7 +67,7 @@ describe("A9: an annotation of the hub's namespace lists the permitted importers
 });
 
 describe("an annotation of the hub's namespace lists the permitted exporters", () => {
-  const door = objectKey("shop", "hello");
+  const service = objectKey("shop", "hello");
   const allowExporters = (exporters: string | null) =>
     fleet.client("hub").mergePatch(NAMESPACES, objectKey(undefined, "shop"), {
       metadata: { annotations: { [ALLOWED_EXPORTERS_ANNOTATION]: exporters } },
@@ -76,14 +76,14 @@ describe("an annotation of the hub's namespace lists the permitted exporters", (
     eventuallyOne(
       fleet.client("c"),
       MCS_SERVICE_IMPORTS,
-      door,
+      service,
       (it) => it.status?.clusters?.map((one) => one.cluster).join(" ") === clusters,
     );
   const untilTold = (name: string, reason: string) =>
     eventuallyOne(
       fleet.client(name),
       MCS_SERVICE_EXPORTS,
-      door,
+      service,
       (it) => it.status?.conditions?.some((one) => one.type === "Ready" && one.reason === reason) === true,
     );
 

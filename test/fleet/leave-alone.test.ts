@@ -33,7 +33,7 @@ beforeAll(async () => {
   const [a, b] = [fleet.client(NAME), fleet.client("b")];
   await deploy(a, { addresses: ["10.1.0.1"] });
   await deploy(b, { addresses: ["10.2.0.1"] });
-  for (const door of ["fleet", "mcs"] as const) for (const client of [a, b]) await exportBy(door, client);
+  for (const api of ["fleet", "mcs"] as const) for (const client of [a, b]) await exportBy(api, client);
   await a.create(MULTI_CLUSTER_SERVICES, {
     metadata: { namespace: "work", name: "front" },
     spec: { serviceImport: { name: "hello" } },

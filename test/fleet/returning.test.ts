@@ -25,7 +25,7 @@ beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "c"] });
   await ensureNamespace(fleet.client("c"), "work");
   await deploy(fleet.client("a"), { addresses: ["10.1.0.1"] });
-  for (const door of ["mcs", "fleet"] as const) await exportBy(door, fleet.client("a"));
+  for (const api of ["mcs", "fleet"] as const) await exportBy(api, fleet.client("a"));
   await fleet.client("c").create(MULTI_CLUSTER_SERVICES, {
     metadata: { namespace: "work", name: "hello" },
     spec: { serviceImport: { name: "hello" } },
@@ -48,7 +48,7 @@ it("keeps the address of the import, and the Service behind the load balancer, t
     // Half of the times it is back before, half after the hub took note.
     if (time % 2 === 1)
       await eventually(fleet.client("hub"), INTERNAL_SERVICE_EXPORTS, (all) => all.length === 0);
-    for (const door of ["mcs", "fleet"] as const) await exportBy(door, fleet.client("a"));
+    for (const api of ["mcs", "fleet"] as const) await exportBy(api, fleet.client("a"));
     await whole();
   }
   expect(new Set(sight.since(began).map((it) => it.derived))).toEqual(new Set([began.derived]));

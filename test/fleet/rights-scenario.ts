@@ -55,7 +55,7 @@ import { addNode, createProfile, newPublicKey, setProfile, showGateway } from ".
 
 const HELLO = objectKey("work", "hello");
 
-/** Services by both doors, their changes, a load balancer, and what users get wrong. */
+/** Services by both APIs, their changes, a load balancer, and what users get wrong. */
 export async function useServices(fleet: TestFleet): Promise<void> {
   const [a, b] = [fleet.client("a"), fleet.client("b")];
   await deploy(a, { addresses: ["10.1.0.1"] });

@@ -53,14 +53,14 @@ afterAll(() => fleet[Symbol.asyncDispose]());
 async function share(
   namespace: string,
   annotations: Partial<Record<Cluster, Record<string, string>>>,
-  door: "fleet" | "mcs" = "mcs",
+  api: "fleet" | "mcs" = "mcs",
 ): Promise<void> {
   for (const cluster of CLUSTERS) await ensureNamespace(fleet.client(cluster), namespace);
   for (const cluster of CLUSTERS) {
     const asked = annotations[cluster];
     if (asked === undefined) continue;
     await deploy(fleet.client(cluster), { namespace, addresses: [POD[cluster]] });
-    await exportBy(door, fleet.client(cluster), { namespace, annotations: asked });
+    await exportBy(api, fleet.client(cluster), { namespace, annotations: asked });
   }
 }
 

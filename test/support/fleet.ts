@@ -323,7 +323,7 @@ export function sliceOf(workload: Workload & { readonly suffix?: string }): Endp
 }
 
 export async function exportBy(
-  door: "fleet" | "mcs",
+  api: "fleet" | "mcs",
   client: KubeClient,
   options: {
     readonly namespace?: string;
@@ -333,7 +333,7 @@ export async function exportBy(
 ): Promise<void> {
   const { namespace = "work", name = "hello", annotations } = options;
   const metadata = { namespace, name, ...(annotations === undefined ? {} : { annotations }) };
-  if (door === "fleet") await client.create(FLEET_SERVICE_EXPORTS, { metadata });
+  if (api === "fleet") await client.create(FLEET_SERVICE_EXPORTS, { metadata });
   else await client.create(MCS_SERVICE_EXPORTS, { metadata });
 }
 

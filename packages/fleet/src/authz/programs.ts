@@ -157,7 +157,7 @@ const MEMBER_COMMON: readonly Access[] = [
   allow(EVENTS, ["create", "patch"]),
 ];
 
-/** Exports, and imports through both doors. */
+/** Exports, and imports through both APIs. */
 const MEMBER_NET: readonly Access[] = [
   // Which ranges the cluster takes addresses from.
   allow(NODES, WATCH),

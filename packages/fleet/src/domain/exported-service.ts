@@ -12,7 +12,7 @@ import {
 import { loadBalancerFacts } from "./load-balancer.ts";
 
 /**
- * The one model of an exported service that the middle of the pipeline works on. Doors translate to and from it:
+ * The one model of an exported service that the middle of the pipeline works on. Each API is translated to and from it:
  * InternalServiceExports carry it to the hub.
  */
 export interface ExportedService {
@@ -21,7 +21,7 @@ export interface ExportedService {
   readonly name: string;
   readonly headless: boolean;
   readonly ports: readonly ModelPort[];
-  /** Fleet door: whether ports are united with those of other clusters, where this export is the oldest. */
+  /** Fleet API: whether ports are united with those of other clusters, where this export is the oldest. */
   readonly unitesPorts: boolean;
   readonly ipFamilies: readonly IPFamily[];
   readonly sessionAffinity: "None" | "ClientIP" | undefined;
@@ -37,8 +37,8 @@ export interface ExportedService {
   readonly affinity: LocalityAffinity | undefined;
   /** The members that import from this cluster. Undefined: all. */
   readonly exportTo: readonly string[] | undefined;
-  /** Never empty. Sorted by group. */
-  readonly doors: readonly ModelDoor[];
+  /** The ServiceExports that export it, of one API each. Never empty. Sorted by API. */
+  readonly apis: readonly ApiExport[];
   /** The oldest ServiceExport's creation: who is oldest wins. RFC 3339. */
   readonly createdAt: string;
 }
@@ -51,29 +51,29 @@ export interface ModelPort {
   readonly targetPort: number | string | undefined;
 }
 
-type Door = "fleet" | "mcs";
+type ExportApi = "fleet" | "mcs";
 
-export interface ModelDoor {
-  readonly door: Door;
+export interface ApiExport {
+  readonly api: ExportApi;
   readonly createdAt: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-const GROUP_OF: Readonly<Record<Door, string>> = { fleet: FLEET_NETWORKING_GROUP, mcs: MCS_GROUP };
+const GROUP_OF: Readonly<Record<ExportApi, string>> = { fleet: FLEET_NETWORKING_GROUP, mcs: MCS_GROUP };
 
 /** Parses an InternalServiceExport. Undefined if it has no spec. */
 export function readExport(object: InternalServiceExport): ExportedService | undefined {
   const spec = object.spec;
   if (spec === undefined) return undefined;
-  const fallback: ModelDoor = {
-    door: "fleet",
+  const fallback: ApiExport = {
+    api: "fleet",
     createdAt: object.metadata.creationTimestamp ?? "",
     labels: {},
     annotations: {},
   };
-  const known = (spec.doors ?? []).flatMap(readDoor).toSorted((a, b) => byText(a.door, b.door));
-  const doors = known.length === 0 ? [fallback] : known;
+  const known = (spec.doors ?? []).flatMap(readDoor).toSorted((a, b) => byText(a.api, b.api));
+  const apis = known.length === 0 ? [fallback] : known;
   return {
     cluster: spec.serviceReference.clusterId,
     namespace: spec.serviceReference.namespace,
@@ -90,18 +90,18 @@ export function readExport(object: InternalServiceExport): ExportedService | und
     priority: spec.priority,
     affinity: spec.affinity,
     exportTo: spec.exportTo,
-    doors,
-    createdAt: doors.map((it) => it.createdAt).toSorted(byText)[0] ?? "",
+    apis,
+    createdAt: apis.map((it) => it.createdAt).toSorted(byText)[0] ?? "",
   };
 }
 
-function readDoor(door: ExportDoor): ModelDoor[] {
-  const kind: Door | undefined =
+function readDoor(door: ExportDoor): ApiExport[] {
+  const api: ExportApi | undefined =
     door.group === MCS_GROUP ? "mcs" : door.group === FLEET_NETWORKING_GROUP ? "fleet" : undefined;
-  if (kind === undefined) return [];
+  if (api === undefined) return [];
   return [
     {
-      door: kind,
+      api,
       createdAt: door.createdAt,
       labels: door.exportedLabels ?? {},
       annotations: door.exportedAnnotations ?? {},
@@ -122,7 +122,7 @@ export function readPort(port: ServicePort): ModelPort {
 /** The facts of a Service for its InternalServiceExport; the reference and what steers traffic are the caller's. */
 export function writeExportFacts(
   service: Service,
-  doors: readonly ModelDoor[],
+  apis: readonly ApiExport[],
 ): Omit<InternalServiceExportSpec, "serviceReference" | "weight"> {
   const spec = service.spec ?? {};
   const timeoutSeconds = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds;
@@ -136,7 +136,7 @@ export function writeExportFacts(
     })),
     type: spec.type ?? "ClusterIP",
     ...loadBalancerFacts(service),
-    doors: doors.map(writeDoor),
+    doors: apis.map(writeDoor),
     headless: spec.clusterIP === "None",
     ...(spec.ipFamilies === undefined ? {} : { ipFamilies: spec.ipFamilies }),
     ...(spec.sessionAffinity === undefined ? {} : { sessionAffinity: spec.sessionAffinity }),
@@ -148,12 +148,12 @@ export function writeExportFacts(
   };
 }
 
-function writeDoor(door: ModelDoor): ExportDoor {
+function writeDoor(exported: ApiExport): ExportDoor {
   return {
-    group: GROUP_OF[door.door],
-    createdAt: door.createdAt,
-    ...(isEmpty(door.labels) ? {} : { exportedLabels: { ...door.labels } }),
-    ...(isEmpty(door.annotations) ? {} : { exportedAnnotations: { ...door.annotations } }),
+    group: GROUP_OF[exported.api],
+    createdAt: exported.createdAt,
+    ...(isEmpty(exported.labels) ? {} : { exportedLabels: { ...exported.labels } }),
+    ...(isEmpty(exported.annotations) ? {} : { exportedAnnotations: { ...exported.annotations } }),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { ExportedService, ModelPort } from "./exported-service.ts";
 
-/** An export for tests: ClusterIP, port 80 named http, dual-stack, through the multi-cluster door. */
+/** An export for tests: ClusterIP, port 80 named http, dual-stack, through the multi-cluster API. */
 export function fakeExport(cluster: string, more: Partial<ExportedService> = {}): ExportedService {
   const createdAt = more.createdAt ?? "2026-01-01T00:00:00Z";
   return {
@@ -19,7 +19,7 @@ export function fakeExport(cluster: string, more: Partial<ExportedService> = {})
     priority: undefined,
     affinity: undefined,
     exportTo: undefined,
-    doors: [{ door: "mcs", createdAt, labels: {}, annotations: {} }],
+    apis: [{ api: "mcs", createdAt, labels: {}, annotations: {} }],
     createdAt,
     ...more,
   };

@@ -7,8 +7,8 @@ import { type ConflictReason, mergeExports } from "./merge.ts";
 const older = fakeExport("east", { createdAt: "2026-01-01T00:00:00Z" });
 const newer = (more: Partial<ExportedService>): ExportedService =>
   fakeExport("west", { createdAt: "2026-01-02T00:00:00Z", ...more });
-const mcsDoor = (labels: Record<string, string>, annotations: Record<string, string> = {}) =>
-  ({ door: "mcs", createdAt: "2026-01-02T00:00:00Z", labels, annotations }) as const;
+const mcsExport = (labels: Record<string, string>, annotations: Record<string, string> = {}) =>
+  ({ api: "mcs", createdAt: "2026-01-02T00:00:00Z", labels, annotations }) as const;
 
 /** The change of the second export, the expected conflicts, and the expected import. */
 const TABLE: readonly (readonly [string, Partial<ExportedService>, readonly ConflictReason[], object])[] = [
@@ -64,11 +64,11 @@ const TABLE: readonly (readonly [string, Partial<ExportedService>, readonly Conf
   ["traffic distribution", { trafficDistribution: "PreferClose" }, ["TrafficDistributionConflict"], {}],
   ["families", { ipFamilies: ["IPv4"] }, ["IPFamilyConflict"], { ipFamilies: ["IPv4"] }],
   ["the order of families", { ipFamilies: ["IPv6", "IPv4"] }, [], { ipFamilies: ["IPv4", "IPv6"] }],
-  ["labels", { doors: [mcsDoor({ a: "1" })] }, ["LabelsConflict"], { labels: {} }],
-  ["annotations", { doors: [mcsDoor({}, { a: "1" })] }, ["AnnotationsConflict"], { annotations: {} }],
+  ["labels", { apis: [mcsExport({ a: "1" })] }, ["LabelsConflict"], { labels: {} }],
+  ["annotations", { apis: [mcsExport({}, { a: "1" })] }, ["AnnotationsConflict"], { annotations: {} }],
   [
-    "the door, which has no labels to differ",
-    { doors: [{ ...mcsDoor({}), door: "fleet" }] },
+    "the API, which has no labels to differ",
+    { apis: [{ ...mcsExport({}), api: "fleet" }] },
     [],
     { labels: {} },
   ],

@@ -3,9 +3,9 @@ import { byText } from "@fairlead/base/text.ts";
 import type { IPFamily } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ServiceImportPort } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { ImportedCluster, ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ExportedService, type ModelDoor, type ModelPort, byAge } from "./exported-service.ts";
+import { type ExportedService, type ApiExport, type ModelPort, byAge } from "./exported-service.ts";
 
-/** The multi-cluster door (KEP-1645, "Constraints and conflict resolution"): union of ports, the oldest wins a conflict. */
+/** The multi-cluster API (KEP-1645, "Constraints and conflict resolution"): union of ports, the oldest wins a conflict. */
 
 export type ConflictReason =
   | "AnnotationsConflict"
@@ -47,7 +47,7 @@ export function mergeExports(
   const ports = unionOfPorts(ordered);
   const locality = ordered.find((it) => it.affinity !== undefined)?.affinity;
   // Fleet exports cannot carry labels: they abstain.
-  const metadata = ordered.map(mcsDoor).find((it) => it !== undefined);
+  const metadata = ordered.map(mcsExport).find((it) => it !== undefined);
   return {
     spec: {
       type: oldest.headless ? "Headless" : "ClusterSetIP",
@@ -178,12 +178,12 @@ const RULES: readonly { readonly reason: ConflictReason; readonly what: string; 
     what: "ipFamilies",
     of: (it) => (it.ipFamilies.length === 0 ? undefined : it.ipFamilies.toSorted(byText)),
   },
-  { reason: "LabelsConflict", what: "exportedLabels", of: (it) => mcsDoor(it)?.labels },
-  { reason: "AnnotationsConflict", what: "exportedAnnotations", of: (it) => mcsDoor(it)?.annotations },
+  { reason: "LabelsConflict", what: "exportedLabels", of: (it) => mcsExport(it)?.labels },
+  { reason: "AnnotationsConflict", what: "exportedAnnotations", of: (it) => mcsExport(it)?.annotations },
 ];
 
-function mcsDoor(of: ExportedService): ModelDoor | undefined {
-  return of.doors.find((it) => it.door === "mcs");
+function mcsExport(of: ExportedService): ApiExport | undefined {
+  return of.apis.find((it) => it.api === "mcs");
 }
 
 function portSet(of: ExportedService): string[] {

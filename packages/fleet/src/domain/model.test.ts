@@ -44,7 +44,7 @@ describe("an InternalServiceExport", () => {
           trafficDistribution: "PreferClose",
         },
       },
-      [{ door: "mcs", createdAt: "2026-01-01T00:00:00Z", labels: { a: "b" }, annotations: {} }],
+      [{ api: "mcs", createdAt: "2026-01-01T00:00:00Z", labels: { a: "b" }, annotations: {} }],
     );
     expect(facts.ports).toEqual([{ name: "http", protocol: "TCP", port: 80, targetPort: "web" }]);
     const read = readExport({
@@ -59,21 +59,21 @@ describe("an InternalServiceExport", () => {
       affinityTimeoutSeconds: 10,
       trafficDistribution: "PreferClose",
       createdAt: "2026-01-01T00:00:00Z",
-      doors: [{ door: "mcs", labels: { a: "b" } }],
+      apis: [{ api: "mcs", labels: { a: "b" } }],
     });
   });
 
-  it("of an agent that knows no doors came through the fleet door when it was made", () => {
+  it("of an agent that does not report the API came through the fleet API when it was made", () => {
     const read = readExport({
       metadata: { name: "x", creationTimestamp: "2026-02-02T00:00:00Z" },
       spec: { ports: [{ port: 80 }], serviceReference: reference },
     });
-    expect(read?.doors).toEqual([
-      { door: "fleet", createdAt: "2026-02-02T00:00:00Z", labels: {}, annotations: {} },
+    expect(read?.apis).toEqual([
+      { api: "fleet", createdAt: "2026-02-02T00:00:00Z", labels: {}, annotations: {} },
     ]);
   });
 
-  it("through both doors is as old as the older of them", () => {
+  it("through both APIs is as old as the older of them", () => {
     const read = readExport({
       metadata: { name: "x" },
       spec: {
@@ -87,7 +87,7 @@ describe("an InternalServiceExport", () => {
       },
     });
     expect(read?.createdAt).toBe("2026-01-01T00:00:00Z");
-    expect(read?.doors.map((it) => it.door)).toEqual(["fleet", "mcs"]);
+    expect(read?.apis.map((it) => it.api)).toEqual(["fleet", "mcs"]);
   });
 });
 

@@ -9,7 +9,7 @@ const other = [fakePort("http", 8080)];
 const clusters = (plan: ReturnType<typeof planStrictImport>): string[] =>
   (plan.status?.clusters ?? []).map((it) => it.cluster);
 
-describe("the fleet door", () => {
+describe("the fleet API", () => {
   it("accepts every cluster with the same ports, in whatever order they are written", () => {
     const ports = [fakePort("a", 1), fakePort("b", 2)];
     const plan = planStrictImport(

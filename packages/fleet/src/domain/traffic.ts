@@ -41,7 +41,7 @@ const KEYS = Object.keys(READERS) as (keyof ExportTraffic)[];
 const CLOSED: ExportTraffic = { exportTo: [] };
 
 /**
- * Reads the annotations of a service's exports. Where both doors say something, the multi-cluster one counts.
+ * Reads the annotations of a service's exports. Where both APIs say something, the multi-cluster one counts.
  *
  * @param before - What the hub has; undefined where nothing is exported yet.
  */

@@ -11,7 +11,7 @@ const young = (ports: readonly ModelPort[], unitesPorts = true) =>
 const http = fakePort("http", 80);
 const admin = fakePort("admin", 9000);
 
-describe("A8: the fleet door with united ports", () => {
+describe("A8: the fleet API with united ports", () => {
   it("imports the ports of all, each from the clusters that have it", () => {
     const plan = planStrictImport([young([http, admin]), old([http])], undefined);
     expect(plan.status).toEqual({

@@ -2,7 +2,7 @@ import { type ExportedService, isFor, type ModelPort } from "./exported-service.
 import { exposedPorts, unionOfPorts } from "./merge.ts";
 
 /**
- * The fleet door with united ports: every cluster takes part with those of its ports that no older export has otherwise.
+ * The fleet API with united ports: every cluster takes part with those of its ports that no older export has otherwise.
  * A port leads to the clusters that have it, so that a change of ports can be rolled through clusters one by one.
  */
 export interface UnitedPorts {

@@ -12,7 +12,7 @@ import { mailboxIndex, serviceOfImport } from "./informers.ts";
 import { isPresenceChanged, type Session } from "./session.ts";
 
 /**
- * A cluster may be a hub and a member at once. The hub's controllers keep a ServiceImport of the fleet door there for
+ * A cluster may be a hub and a member at once. The hub's controllers keep a ServiceImport of the fleet API there for
  * each service of the fleet, under the name that a member's own would have: these are the hub's alone. A member in
  * such a cluster makes none and writes to none: it asks for what a MultiClusterService names, and reads the answer in
  * its mailbox.
@@ -44,7 +44,7 @@ export function watchingImportStatus(
   });
 }
 
-/** What this member has of a service through the fleet door. */
+/** What this member has of a service through the fleet API. */
 export function fleetImportOf(session: Session, service: ObjectKey): FleetServiceImport | undefined {
   const { here, mailbox } = session;
   if (!isHubToo(session)) return here.fleetImports.store.get(service);

@@ -55,9 +55,9 @@ export const ADDRESSES_BOUNDED = "fairlead.dev/AddressesBounded";
 /** Set on a MemberCluster whose cluster no longer exists, so that the hub does not wait for its agents. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 
-/** Annotations of a ServiceExport, through either door unless said otherwise: how its service is shared out. */
+/** Annotations of a ServiceExport, through either API unless said otherwise: how its service is shared out. */
 export const TRAFFIC_ANNOTATIONS = {
-  /** Of the multi-cluster door: the fleet door has its own. A whole number from 0 to 1000; absent means 1. */
+  /** Of the multi-cluster API: the fleet API has its own. A whole number from 0 to 1000; absent means 1. */
   weight: "fairlead.dev/weight",
   /** A whole number from 0 to 1000; absent means 0. A cluster serves while none with a lower number can. */
   priority: "fairlead.dev/priority",

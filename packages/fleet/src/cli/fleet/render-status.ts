@@ -114,7 +114,7 @@ const WIDE_COLUMNS: readonly Column<ServiceStatus>[] = [
   { head: "CONFLICT", cell: (it) => (it.exports.some((at) => at.conflicts.length > 0) ? "yes" : "no") },
 ];
 
-/** "member-1(fleet+mcs:2)": the doors of its export, and its endpoints. */
+/** "member-1(fleet+mcs:2)": the APIs by which it exports, and its endpoints. */
 function showExporter(of: ServiceStatus["exports"][number]): string {
   return `${of.cluster}(${of.doors.join("+")}:${of.endpoints})`;
 }

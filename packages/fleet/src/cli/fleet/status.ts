@@ -101,7 +101,7 @@ export interface ServiceStatus {
 
 interface ExportStatus {
   readonly cluster: string;
-  /** Doors it came through. */
+  /** The APIs by which it is exported. */
   readonly doors: readonly string[];
   readonly conflicts: readonly string[];
   readonly endpoints: number;
@@ -368,7 +368,7 @@ function summarizeExport(
   const conflict = find(MCS_CONFLICT, "True") ?? find("Conflict", "True");
   return {
     cluster,
-    doors: readExport(object)?.doors.map((it) => it.door) ?? [],
+    doors: readExport(object)?.apis.map((it) => it.api) ?? [],
     conflicts: [refused, conflict].flatMap((it) => it?.message ?? []),
     endpoints: endpoints.get(`${cluster}/${reference?.namespace}/${reference?.name}`) ?? 0,
   };

@@ -80,7 +80,7 @@ describe("the endpoints that a member exports", () => {
     expect(planSlice(view({ ...chosen, exportTo: [] }))).toMatchObject({ isInView: false, mailboxes: [] });
   });
 
-  it("go to the fleet door's importer too, once, and only where the exporter was accepted", () => {
+  it("go to the fleet API's importer too, once, and only where the exporter was accepted", () => {
     expect(planSlice(view({ claims: claim("b"), reporters: ["b"] }))).toMatchObject({
       mailboxes: ["fleet-member-b"],
     });

@@ -80,7 +80,7 @@ export function planSlice(view: SliceView): SlicePlan {
   return { act: "distribute", isInView, mailboxes, spec, problem };
 }
 
-/** The fleet door's importers, where the exporter was accepted there. */
+/** The fleet API's importers, where the exporter was accepted there. */
 function claimantsOf({ claims, serviceImport, isLegacy }: SliceView, cluster: string): string[] {
   const isAccepted = serviceImport?.status?.clusters?.some((it) => it.cluster === cluster) === true;
   if (!isAccepted) return [];

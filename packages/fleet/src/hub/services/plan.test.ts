@@ -141,7 +141,7 @@ describe("what the hub makes of the exports of a service", () => {
   });
 });
 
-describe("who imports a service through the fleet door", () => {
+describe("who imports a service through the fleet API", () => {
   const early = asked("b", "2026-01-01T00:00:00Z");
   const late = asked("c", "2026-01-02T00:00:00Z");
 

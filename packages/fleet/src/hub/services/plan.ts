@@ -49,7 +49,7 @@ export interface ServiceView {
 export interface ServicePlan {
   /** For the hub's ServiceImport. Undefined: nothing is exported, there is none. */
   readonly status: FleetServiceImportStatus | undefined;
-  /** Of the members that import it through the fleet door. */
+  /** Of the members that import it through the fleet API. */
   readonly claims: readonly Claim[];
   /** Since when each cluster exports it, for the hub's ServiceImport. */
   readonly ages: Ages;

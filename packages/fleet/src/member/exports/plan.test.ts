@@ -42,7 +42,7 @@ const said = (
   conditions: readonly { type: string; status: string; reason: string }[] | undefined,
 ): string[] => (conditions ?? []).map((it) => `${it.type}=${it.status}:${it.reason}`);
 
-describe("an export through the fleet door", () => {
+describe("an export through the fleet API", () => {
   it.each([
     ["nothing to export", undefined, "Valid=False:ServiceNotFound"],
     [
@@ -98,7 +98,7 @@ describe("an export through the fleet door", () => {
   });
 });
 
-describe("an export through the multi-cluster door", () => {
+describe("an export through the multi-cluster API", () => {
   it.each([
     ["nothing", undefined, "Valid=False:NoService"],
     ["an ExternalName", service({ type: "ExternalName" }), "Valid=False:InvalidServiceType"],
@@ -149,7 +149,7 @@ describe("an export through the multi-cluster door", () => {
   });
 });
 
-describe("an export through both doors", () => {
+describe("an export through both APIs", () => {
   it("is one export, and stays while one of the two ServiceExports remains", () => {
     const both = planExport(view({ fleet: { metadata }, mcs: { metadata } }));
     expect(both.spec?.doors?.map((it) => it.group)).toEqual([

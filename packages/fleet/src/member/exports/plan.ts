@@ -1,7 +1,7 @@
 import { defined } from "@fairlead/base/defined.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
-import { type ModelDoor, writeExportFacts } from "#domain/exported-service.ts";
+import { type ApiExport, writeExportFacts } from "#domain/exported-service.ts";
 import { readWeight } from "#domain/weight.ts";
 import { ACCEPTED, MCS_CONFLICT, PORTS_ANNOTATION, UNITED_PORTS } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
@@ -43,11 +43,11 @@ export interface ExportPlan {
   readonly mcs: readonly NewCondition[] | undefined;
 }
 
-interface McsDoor {
-  readonly door: ModelDoor | undefined;
+interface McsExportState {
+  readonly exported: ApiExport | undefined;
   readonly valid: NewCondition;
 }
-interface FleetDoor extends McsDoor {
+interface FleetExportState extends McsExportState {
   readonly weight: number | undefined;
 }
 
@@ -55,27 +55,31 @@ interface FleetDoor extends McsDoor {
 export function isExportedBy(view: ExportView): boolean {
   if (view.left !== undefined || view.service === undefined) return false;
   return (
-    (view.fleet !== undefined && openFleetDoor(view, view.fleet).door !== undefined) ||
-    (view.mcs !== undefined && openMcsDoor(view, view.mcs).door !== undefined)
+    (view.fleet !== undefined && readFleetExport(view, view.fleet).exported !== undefined) ||
+    (view.mcs !== undefined && readMcsExport(view, view.mcs).exported !== undefined)
   );
 }
 
 export function planExport(view: ExportView): ExportPlan {
-  const fleet = view.fleet === undefined ? undefined : openFleetDoor(view, view.fleet);
-  const mcs = view.mcs === undefined ? undefined : openMcsDoor(view, view.mcs);
+  const fleet = view.fleet === undefined ? undefined : readFleetExport(view, view.fleet);
+  const mcs = view.mcs === undefined ? undefined : readMcsExport(view, view.mcs);
   return view.left === undefined
     ? planActive(view, fleet, mcs)
     : planInactive(view.left, fleet?.valid, mcs?.valid);
 }
 
-function planActive(view: ExportView, fleet: FleetDoor | undefined, mcs: McsDoor | undefined): ExportPlan {
-  const isOpen = { fleet: fleet?.door !== undefined, mcs: mcs?.door !== undefined };
+function planActive(
+  view: ExportView,
+  fleet: FleetExportState | undefined,
+  mcs: McsExportState | undefined,
+): ExportPlan {
+  const isOpen = { fleet: fleet?.exported !== undefined, mcs: mcs?.exported !== undefined };
   const { traffic, conditions } = planTraffic({
     fleet: isOpen.fleet ? view.fleet : undefined,
     mcs: isOpen.mcs ? view.mcs : undefined,
     current: view.current,
   });
-  const spec = planSpec(view, fleet, mcs?.door);
+  const spec = planSpec(view, fleet, mcs?.exported);
   const told = (isToldOf: boolean): readonly NewCondition[] => (isToldOf ? conditions : []);
   return {
     spec: spec === undefined ? undefined : { ...spec, ...traffic },
@@ -108,15 +112,15 @@ function planInactive(
 
 function planSpec(
   view: ExportView,
-  fleet: FleetDoor | undefined,
-  mcs: ModelDoor | undefined,
+  fleet: FleetExportState | undefined,
+  mcs: ApiExport | undefined,
 ): ExportPlan["spec"] {
   const { service } = view;
-  const doors = [fleet?.door, mcs].filter((it) => it !== undefined);
-  if (service === undefined || doors.length === 0) return undefined;
-  const weight = fleet?.door === undefined ? undefined : fleet.weight;
+  const apis = [fleet?.exported, mcs].filter((it) => it !== undefined);
+  if (service === undefined || apis.length === 0) return undefined;
+  const weight = fleet?.exported === undefined ? undefined : fleet.weight;
   return {
-    ...writeExportFacts(service, doors),
+    ...writeExportFacts(service, apis),
     ...(unitesPorts(view) ? { portPolicy: "Union" as const } : {}),
     ...defined({ weight }),
   };
@@ -130,10 +134,10 @@ function isGone(service: Service | undefined): service is undefined {
   return service === undefined || service.metadata.deletionTimestamp !== undefined;
 }
 
-function openFleetDoor(view: ExportView, object: FleetServiceExport): FleetDoor {
+function readFleetExport(view: ExportView, object: FleetServiceExport): FleetExportState {
   const { service, namespace, name } = view;
-  const invalid = (reason: string, message: string): FleetDoor => ({
-    door: undefined,
+  const invalid = (reason: string, message: string): FleetExportState => ({
+    exported: undefined,
     weight: undefined,
     valid: { type: "Valid", status: "False", reason, message },
   });
@@ -144,19 +148,19 @@ function openFleetDoor(view: ExportView, object: FleetServiceExport): FleetDoor 
       "ServiceIneligible",
       `service ${namespace}/${name} is not eligible for export: ${problem}`,
     );
-  const door = doorOf("fleet", object);
+  const exported = apiExport("fleet", object);
   const weight = readWeight(object.metadata.annotations?.[WEIGHT_ANNOTATION]);
-  if (weight.kind === "invalid") return keepWeight(view, door, weight.message);
+  if (weight.kind === "invalid") return keepWeight(view, exported, weight.message);
   if (weight.weight === 0) {
     const message = `exported service ${namespace}/${name} with 0 weight`;
-    return { door: undefined, weight: 0, valid: isValid("ServiceIsValid", message) };
+    return { exported: undefined, weight: 0, valid: isValid("ServiceIsValid", message) };
   }
   const message = `service ${namespace}/${name} is valid for export`;
-  return { door, weight: weight.weight, valid: isValid("ServiceIsValid", message) };
+  return { exported, weight: weight.weight, valid: isValid("ServiceIsValid", message) };
 }
 
 /** Keeps the last valid weight: a typing error must not stop traffic. */
-function keepWeight({ current }: ExportView, door: ModelDoor, problem: string): FleetDoor {
+function keepWeight({ current }: ExportView, exported: ApiExport, problem: string): FleetExportState {
   const before = current?.spec;
   // A legacy hub does not store the API of an export: what exists came through this one.
   const isExported =
@@ -166,7 +170,7 @@ function keepWeight({ current }: ExportView, door: ModelDoor, problem: string): 
     ? `${problem}; the last valid one, ${before.weight ?? 1}, stays`
     : `${problem}; nothing is exported until it is`;
   return {
-    door: isExported ? door : undefined,
+    exported: isExported ? exported : undefined,
     weight: before?.weight,
     valid: {
       type: "Valid",
@@ -177,19 +181,19 @@ function keepWeight({ current }: ExportView, door: ModelDoor, problem: string): 
   };
 }
 
-function openMcsDoor({ service, namespace, name }: ExportView, object: ServiceExport): McsDoor {
+function readMcsExport({ service, namespace, name }: ExportView, object: ServiceExport): McsExportState {
   if (isGone(service)) {
     const message = `service ${namespace}/${name} does not exist`;
-    return { door: undefined, valid: { type: "Valid", status: "False", reason: "NoService", message } };
+    return { exported: undefined, valid: { type: "Valid", status: "False", reason: "NoService", message } };
   }
   const problem = findProblem(namespace, service, ["ExternalName"]);
   if (problem !== undefined)
     return {
-      door: undefined,
+      exported: undefined,
       valid: { type: "Valid", status: "False", reason: "InvalidServiceType", message: problem },
     };
   return {
-    door: doorOf("mcs", object),
+    exported: apiExport("mcs", object),
     valid: isValid("Valid", `service ${namespace}/${name} can be exported`),
   };
 }
@@ -211,10 +215,10 @@ function findProblem(
   return undefined;
 }
 
-function doorOf(door: "fleet" | "mcs", object: FleetServiceExport | ServiceExport): ModelDoor {
+function apiExport(api: "fleet" | "mcs", object: FleetServiceExport | ServiceExport): ApiExport {
   const spec = "spec" in object ? object.spec : undefined;
   return {
-    door,
+    api,
     createdAt: object.metadata.creationTimestamp ?? "",
     labels: spec?.exportedLabels ?? {},
     annotations: spec?.exportedAnnotations ?? {},

@@ -82,7 +82,7 @@ describe("an export that asks for traffic", () => {
       expect(conditions?.map((it) => it.type)).toContain("fairlead.dev/Traffic");
   });
 
-  it("has the weight of the multi-cluster door where that has one; 0 keeps the export and its name (A3)", () => {
+  it("has the weight of the multi-cluster API where that has one; 0 keeps the export and its name (A3)", () => {
     const fleet = exportOf({ "networking.fleet.azure.com/weight": "7" });
     const mcs = exportOf({ "fairlead.dev/weight": "0" });
     expect(planExport({ ...view, fleet, mcs }).spec).toMatchObject({ weight: 0 });

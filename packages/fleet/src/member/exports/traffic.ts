@@ -8,7 +8,7 @@ import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1al
 /** Computes the traffic settings in the annotations of a service's exports, and the conditions that report them. Pure. */
 
 export interface ExportTrafficView {
-  /** The exports whose doors are open. */
+  /** The valid exports. */
   readonly mcs: KubeObject | undefined;
   readonly fleet: KubeObject | undefined;
   /** The export on the hub, with the condition that the hub wrote. */

@@ -21,7 +21,7 @@ import { askersOf, isHubToo, watchingHub } from "../hub-cluster.ts";
 import { importOf, serviceOfImport } from "../informers.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 
-/** ServiceImports of the fleet door to the hub, and the status back. Keys are services. */
+/** ServiceImports of the fleet API to the hub, and the status back. Keys are services. */
 export function createFleetImport(session: Session): Controller {
   const { here, mailbox, deps } = session;
   return createController(

@@ -129,7 +129,7 @@ async function askFromHere(address: string): Promise<Answer | undefined> {
 
 describeOnKernel("services across the clusters of a lab", () => {
   beforeAll(async () => {
-    lab = await startLab({ name: "edoors" });
+    lab = await startLab({ name: "eapis" });
     for (const cluster of EXPORTERS) {
       await lab.kubectl(cluster, ["apply", "-f", `${checkout}examples/${cluster}.yaml`]);
     }
@@ -218,8 +218,8 @@ describeOnKernel("services across the clusters of a lab", () => {
   it.each([
     ["fleet", fleetExport],
     ["multi-cluster", mcsExport],
-  ] as const)("an export by the %s kind alone serves names and load balancers", async (door, exportOf) => {
-    const at = `by-${door}`;
+  ] as const)("an export by the %s kind alone serves names and load balancers", async (api, exportOf) => {
+    const at = `by-${api}`;
     const hello = { namespace: at, name: "hello" };
     await lab.apply("member-1", namespace(at), echoDeployment(hello, 1), service(hello), exportOf(hello));
     await lab.apply(IMPORTER, namespace(at), multiClusterService(hello));
@@ -312,14 +312,14 @@ describeOnKernel("services across the clusters of a lab", () => {
     const url = `http://hello.${at}.svc.clusterset.local/`;
     const countOf = async () => (await fleetStatus()).services.find((it) => it.namespace === at);
     await lab.apply("member-1", mcsExport({ namespace: at, name: "hello" }));
-    const both = await until("both doors", countOf, (it) => it?.exports[0]?.doors.length === 2);
+    const both = await until("both APIs", countOf, (it) => it?.exports[0]?.doors.length === 2);
     expect(both?.exports).toHaveLength(1);
     // One pod of two families.
     expect(both?.endpoints).toBe(
       (await fleetStatus()).services.find((it) => it.namespace === "by-multi-cluster")?.endpoints,
     );
     await lab.kubectl("member-1", ["-n", at, "delete", KINDS.fleetExport, "hello"]);
-    await until("one door", countOf, (it) => it?.exports[0]?.doors.length === 1);
+    await until("one API", countOf, (it) => it?.exports[0]?.doors.length === 1);
     expect(clustersIn(await lab.ask(IMPORTER, "work/client", { url, count: 10 }))).toEqual(["member-1"]);
     await lab.kubectl("member-1", ["-n", at, "delete", KINDS.mcsExport, "hello"]);
     await until("nothing left on the hub", countOf, (it) => it === undefined);
