@@ -1,10 +1,19 @@
 /** The parallel network: members with equal addresses behind NAT, connected by gateways. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { readFileSync } from "node:fs";
+import { exec } from "@fairlead/base/exec.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
-import { ADDRESS_BLOCKS, type AddressBlock } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  ADDRESS_BLOCKS,
+  type AddressBlock,
+  GATEWAYS,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { eventually, until } from "../support/waiting.ts";
+import { nodeNetns } from "@fairlead/lab/places.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { found, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { echoDeployment, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
@@ -38,6 +47,16 @@ async function pathOf(from: string, to: string): Promise<string | undefined> {
   const { stdout } = await lab.lab("logs", [`${from}/node-1/node`]);
   const changes = stdout.split("\n").filter((it) => it.includes(`"gateway":"${to}/`));
   return /"path":"([a-z]+)"/.exec(changes.at(-1) ?? "")?.[1];
+}
+
+/** Epochs of the keys of a member's gateways, as other members know them. */
+async function epochsOf(member: string): Promise<readonly number[]> {
+  const { items } = await (
+    await lab.client("member-2")
+  ).list(GATEWAYS, { namespace: FLEET_SYSTEM_NAMESPACE });
+  return items
+    .filter((it) => it.spec.cluster === member)
+    .flatMap((it) => (it.spec.keys ?? []).map(({ epoch }) => epoch));
 }
 
 describeOnKernel("a parallel network", () => {
@@ -135,5 +154,61 @@ describeOnKernel("a parallel network", () => {
       (it) => it === "direct",
     );
     expect(await pathOf("member-1", "member-3")).toBe("relay");
+  });
+
+  it("loses no packet while agents restart and keys are exchanged", async () => {
+    const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
+    const pings = lab.inPod("member-1", CLIENT, `ping -q -i 0.02 -c 400 -W 2 ${ipv4}`);
+    const agents = ["member-1", "member-2"].flatMap((it) => [`${it}/node-1/node`, `${it}/node-2/node`]);
+    await Promise.all(agents.map((it) => lab.lab("kill", [it])));
+    await Promise.all(agents.map((it) => lab.lab("restore", [it])));
+    const rotate = [
+      "annotate",
+      "clustermeshprofile",
+      "parallel",
+      "fairlead.dev/rotate-keys=1",
+      "--overwrite",
+    ];
+    await lab.kubectl("hub", rotate);
+    await until(
+      "the tunnels with new keys",
+      () => epochsOf("member-1"),
+      (it) => it.includes(2),
+    );
+    expect(await pings).toContain("400 packets transmitted, 400 received");
+  });
+
+  it("replaces the process of a tunnel that died, and uses other tunnels in the meantime", async () => {
+    const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
+    const netns = lab.layout.netnsOf("member-2-node-1");
+    const pids = ((await pidsByNetns([netns])).get(netns) ?? []).filter((it) =>
+      readFileSync(`/proc/${it}/cmdline`, "utf8").startsWith("wireguard-go"),
+    );
+    expect(pids).not.toEqual([]);
+    const pings = lab.inPod("member-1", CLIENT, `ping -q -i 0.02 -c 250 -W 2 ${ipv4}`);
+    for (const pid of pids) process.kill(pid, "SIGKILL");
+    const received = Number(/(\d+) received/.exec(await pings)?.[1]);
+    // 1 s until the failure is seen; a busy machine takes longer.
+    expect(received).toBeGreaterThan(100);
+    await lab.inPod("member-1", CLIENT, `ping -q -c 3 -W 2 ${ipv4}`);
+  });
+
+  it("leaves nothing on the nodes of members that leave the network", async () => {
+    await lab.kubectl("hub", ["delete", "clustermeshprofile", "parallel"]);
+    for (const member of MEMBERS)
+      for (const { name } of lab.cluster(member).nodes)
+        await until(
+          `${name} has left`,
+          async () => {
+            const line = inNetns(lab.layout.netnsOf(nodeNetns({ name })), "ip", ["-br", "link"]);
+            return (await exec(line.command, line.args)).stdout;
+          },
+          (it) => !it.includes("fl-host"),
+        );
+    await until(
+      "the pod has no interface",
+      () => lab.inPod("member-1", CLIENT, "ip -o link"),
+      (it) => !it.includes("eth-fleet"),
+    );
   });
 });

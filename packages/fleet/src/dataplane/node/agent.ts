@@ -10,6 +10,7 @@ import { watching } from "@fairlead/kube/controller/source.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import { isNetns } from "@fairlead/os/netns/netns.ts";
 import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
@@ -75,7 +76,14 @@ class NodeAgent implements Component {
     );
     this.#attachments = new Attachments({ runtime: options.runtime, fleetNetns, ...deps });
     this.#probes = this.#stack.use(
-      new EchoProbes({ ...deps, fleetNetns, onChange: () => this.#controller.enqueue(this.#key) }),
+      new EchoProbes({
+        ...deps,
+        fleetNetns,
+        onChange: (target, isAlive) => {
+          if (!isAlive) this.#tunnels.suspect(target);
+          this.#controller.enqueue(this.#key);
+        },
+      }),
     );
     this.#controller = createController(
       {
@@ -126,22 +134,48 @@ class NodeAgent implements Component {
   async #reconcile(signal: AbortSignal): Promise<ReconcileResult | void> {
     const { nodeName, deps } = this.#options;
     const state = readState(this.#informers, nodeName);
-    if (state === undefined) return;
+    if (state === undefined) return this.#leave(signal);
     const now = deps.clock.monotonic();
-    if (now - this.#comparedAtMs >= COMPARE_MS) this.#kernel.doubt();
+    if (now - this.#comparedAtMs >= COMPARE_MS) this.#doubt();
     try {
-      const dueInMs = await this.#allocate(state, signal);
-      await this.#kernel.prepare(signal);
-      await this.#applyNetwork(state, await this.#tunnels.apply(state, signal), signal);
-      const attached = await this.#attach(state, signal);
-      await this.#applyTable(state, attached, signal);
+      const attached = await this.#applyKernel(state, signal);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
+      // The network does not wait for the API server, which may be away.
+      const freeInMs = await this.#allocate(state, signal);
+      await this.#tunnels.publish(state, signal);
       const compareInMs = this.#comparedAtMs + COMPARE_MS - deps.clock.monotonic();
-      return { requeueAfterMs: Math.min(dueInMs, attached.dueInMs, compareInMs) };
+      return { requeueAfterMs: Math.max(1, Math.min(freeInMs, attached.dueInMs, compareInMs)) };
     } catch (error) {
-      this.#kernel.doubt();
+      this.#doubt();
       throw error;
     }
+  }
+
+  /** The next pass compares everything with the kernel. */
+  #doubt(): void {
+    this.#kernel.doubt();
+    this.#tunnels.doubt();
+  }
+
+  async #applyKernel(state: NodeState, signal: AbortSignal): Promise<Attached> {
+    await this.#kernel.prepare(signal);
+    await this.#applyNetwork(state, await this.#tunnels.apply(state, signal), signal);
+    const { network, block } = state;
+    const allocations = [...allocationsOf(block).values()];
+    const attached = await this.#attachments.apply(allocations, network, TUNNEL_MTU, signal);
+    await this.#applyTable(state, attached, signal);
+    return attached;
+  }
+
+  /** The cluster is in no parallel network, or this node has no block of it any more: nothing of it stays. */
+  async #leave(signal: AbortSignal): Promise<void> {
+    if (!(await isNetns(this.#options.fleetNetns))) return;
+    this.#probes.update([], "");
+    await this.#attachments.removeAll(signal);
+    await this.#tunnels.removeAll(signal);
+    await this.#kernel.remove(signal);
+    this.#comparedAtMs = Number.NEGATIVE_INFINITY;
+    this.#options.deps.log.info("this node is in no parallel network any more; its part was removed");
   }
 
   /** @returns When released addresses are free again. Unit: milliseconds. */
@@ -204,10 +238,6 @@ class NodeAgent implements Component {
     const { ipv4, ipv6 } = state.network;
     await this.#kernel.applyNetwork(planHostEnd({ nodeName, ipv4, ipv6 }), plan, devices, signal);
     this.#probes.update(plan.targets, nodeAddress(state.block.spec.ipv4[0] ?? ""));
-  }
-
-  async #attach({ network, block }: NodeState, signal: AbortSignal): Promise<Attached> {
-    return this.#attachments.apply([...allocationsOf(block).values()], network, TUNNEL_MTU, signal);
   }
 
   async #applyTable(

@@ -67,6 +67,11 @@ export class Attachments {
     }
   }
 
+  /** Detaches all pods. */
+  async removeAll(signal: AbortSignal): Promise<void> {
+    await this.#links?.sync([], signal);
+  }
+
   #note(problems: ReadonlyMap<string, string>): void {
     for (const [podUID, problem] of problems)
       if (this.#problems.get(podUID) !== problem)

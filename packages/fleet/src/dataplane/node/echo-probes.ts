@@ -28,7 +28,7 @@ export interface EchoProbesOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** A target came alive or died. */
-  readonly onChange: () => void;
+  readonly onChange: (target: string, isAlive: boolean) => void;
 }
 
 interface Probe {
@@ -119,7 +119,7 @@ export class EchoProbes implements AsyncDisposable {
     if (!probe.isAlive || now - probe.answeredAtMs < DEAD_MS) return;
     probe.isAlive = false;
     this.#options.log.warn("a node of the parallel network ceased to answer", { target: probe.target.id });
-    this.#options.onChange();
+    this.#options.onChange(probe.target.id, false);
   }
 
   async #send(probe: Probe, now: number): Promise<void> {
@@ -153,7 +153,7 @@ export class EchoProbes implements AsyncDisposable {
     probe.loss -= probe.loss * LOSS_SHARE;
     if (wasAlive) return;
     this.#options.log.info("a node of the parallel network answers", { target: probe.target.id });
-    this.#options.onChange();
+    this.#options.onChange(probe.target.id, true);
   }
 
   async #socketOf(device: string): Promise<Socket | undefined> {

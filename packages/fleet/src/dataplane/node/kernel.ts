@@ -4,7 +4,7 @@ import { applyNetwork, runIpLines } from "@fairlead/os/iproute/driver.ts";
 import { deleteLink } from "@fairlead/os/iproute/lines.ts";
 import type { NetworkState } from "@fairlead/os/iproute/state.ts";
 import { applyVxlan } from "@fairlead/os/iproute/vxlan.ts";
-import { createNetns, inNetns } from "@fairlead/os/netns/netns.ts";
+import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import type { NftDriver } from "@fairlead/os/nft/driver.ts";
@@ -91,6 +91,14 @@ export class FleetKernel {
     this.#table = undefined;
     await nft.apply(FLEET_TABLE, diffTable(before, table), signal);
     this.#table = table;
+  }
+
+  /** Removes all of it, the namespace last: what is in there goes with it. */
+  async remove(signal: AbortSignal): Promise<void> {
+    this.doubt();
+    if (await hasDevice(HOST_DEVICE, undefined, signal))
+      await runIpLines([deleteLink(HOST_DEVICE)], { signal });
+    await deleteNetns(this.#options.fleetNetns, signal);
   }
 
   async #createNamespace(signal: AbortSignal): Promise<void> {

@@ -1,17 +1,22 @@
-import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateKeyPair } from "@fairlead/os/wireguard/keys.ts";
 import type { GatewayKeys } from "./devices.ts";
 
-/** Epochs whose keys a gateway keeps: the current one, and the one before, which others may still use. */
+/** Epochs whose keys a gateway keeps: the current one, and for some time the one before, which others may still use. */
 const KEPT_EPOCHS = 2;
+/**
+ * How long the key of the epoch before is kept: others learn of the new key in seconds, and WireGuard uses a session for 180 s at
+ * most (REJECT_AFTER_TIME). Unit: milliseconds.
+ */
+const RETIRED_AFTER_MS = 600_000;
 const NAME = /^key-([0-9]{1,9})$/;
 
 /**
  * The private keys of a gateway: a file for each epoch, readable by its owner alone. They never leave the node. A key of `epoch` is made if
  * there is none; keys of older epochs than the one before are removed.
  */
-export async function loadKeys(folder: string, epoch: number): Promise<GatewayKeys> {
+export async function loadKeys(folder: string, epoch: number, nowMs: number): Promise<GatewayKeys> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const present = new Map<number, string>();
   for (const name of await readdir(folder)) {
@@ -28,5 +33,7 @@ export async function loadKeys(folder: string, epoch: number): Promise<GatewayKe
     await rename(`${path}.new`, path);
     present.set(epoch, key);
   }
-  return present;
+  const { mtimeMs } = await stat(join(folder, `key-${epoch}`));
+  if (nowMs - mtimeMs < RETIRED_AFTER_MS) return present;
+  return new Map([...present].filter(([of]) => of === epoch));
 }

@@ -37,6 +37,8 @@ interface Registration {
   /** This gateway's address and port as the relay sees them; undefined while there is no answer. */
   observed: UdpEndpoint | undefined;
   answered: PromiseWithResolvers<void>;
+  /** Resolves when it has to be renewed at once. */
+  hurry: PromiseWithResolvers<void>;
 }
 
 /**
@@ -85,15 +87,21 @@ export class RelayPaths implements AsyncDisposable {
   /** The endpoint of a relay for each pair that is registered at one: of the first by address, so that it does not change by chance. */
   endpoints(): ReadonlyMap<string, UdpEndpoint> {
     const found = new Map<string, UdpEndpoint>();
-    const registered = [...this.#registrations.values()].flatMap((it) => {
-      const endpoint = it.endpoints[it.at];
-      return it.observed === undefined || endpoint === undefined ? [] : [{ id: it.pair.id, endpoint }];
-    });
-    for (const { id, endpoint } of registered.toSorted((a, b) =>
-      byText(a.endpoint.address, b.endpoint.address),
-    ))
-      if (!found.has(id)) found.set(id, endpoint);
+    for (const { pair } of this.#registrations.values()) {
+      const [first] = this.#registered(pair.id);
+      const endpoint = first?.endpoints[first.at];
+      if (endpoint !== undefined) found.set(pair.id, endpoint);
+    }
     return found;
+  }
+
+  /** The pair's relay may be gone: another one is used until it has answered. */
+  suspect(pairId: string): void {
+    const [current] = this.#registered(pairId);
+    if (current === undefined) return;
+    current.observed = undefined;
+    current.hurry.resolve();
+    this.#options.onChange();
   }
 
   /** The addresses of this gateway that others may use: those of NATs that keep the port. */
@@ -102,6 +110,14 @@ export class RelayPaths implements AsyncDisposable {
       observed?.port === pair.port ? [observed.address] : [],
     );
     return [...new Set(kept)].toSorted(byText);
+  }
+
+  /** The registrations of a pair that are answered, in a fixed order. */
+  #registered(pairId: string): readonly Registration[] {
+    const addressOf = ({ endpoints, at }: Registration): string => endpoints[at]?.address ?? "";
+    return [...this.#registrations.values()]
+      .filter((it) => it.pair.id === pairId && it.observed !== undefined)
+      .toSorted((a, b) => byText(addressOf(a), addressOf(b)));
   }
 
   /** A control datagram that arrived at the port of a tunnel. */
@@ -157,7 +173,16 @@ export class RelayPaths implements AsyncDisposable {
         nonce: () => randomBytes(16),
       });
       const stop = new AbortController();
-      return { pair, endpoints, client, stop, at: 0, observed: undefined, answered: Promise.withResolvers() };
+      return {
+        pair,
+        endpoints,
+        client,
+        stop,
+        at: 0,
+        observed: undefined,
+        answered: Promise.withResolvers(),
+        hurry: Promise.withResolvers(),
+      };
     } catch (error) {
       this.#options.log.warn("cannot use a relay", { relay: name, error: messageOf(error) });
       return undefined;
@@ -184,7 +209,8 @@ export class RelayPaths implements AsyncDisposable {
       ]);
       if (isAnswered) {
         failures = 0;
-        await delay(clock, RENEW_MS, signal).catch(() => {});
+        await Promise.race([registration.hurry.promise, delay(clock, RENEW_MS, signal).catch(() => {})]);
+        registration.hurry = Promise.withResolvers();
         continue;
       }
       failures += 1;

@@ -1,11 +1,7 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import {
-  type AddressBlock,
-  type Gateway,
-  GATEWAYS,
-  type GatewayCandidate,
-} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { type Gateway, GATEWAYS, type GatewayCandidate } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -16,6 +12,7 @@ import { nodeAddress } from "../pod-attachment/addresses.ts";
 import { ControlPorts } from "./control-ports.ts";
 import { type GatewayKeys, type Pair, planDevices, planPairs } from "./devices.ts";
 import { DirectPaths } from "./direct-paths.ts";
+import { tunnelTarget } from "./fleet-network.ts";
 import { loadKeys } from "./keys.ts";
 import { isWireGuardDevice } from "./names.ts";
 import { choosePath, type ChosenPath } from "./path-choice.ts";
@@ -82,11 +79,10 @@ export class Tunnels implements AsyncDisposable {
   async apply(state: NodeState, signal: AbortSignal): Promise<TunnelState> {
     const { gateway, network, members, block } = state;
     if (gateway === undefined) {
-      await this.#removeAll(signal);
+      await this.removeAll(signal);
       return { pairs: [], devices: [] };
     }
-    const keys = await loadKeys(join(this.#options.stateDir, "keys"), network.keyEpoch);
-    await this.#publish(gateway, keys, block.spec, signal);
+    const keys = await this.#loadKeys(network.keyEpoch);
     const pairs = planPairs(state, basePortOf(gateway), keys);
     const devices = await this.#open(signal);
     const { index, ordinal } = gateway.spec;
@@ -155,13 +151,16 @@ export class Tunnels implements AsyncDisposable {
     if (reasons !== "") log.warn("peers of a WireGuard device are left out", { device, reasons });
   }
 
-  /** What other gateways have to know of this one. */
-  async #publish(
-    gateway: Gateway,
-    keys: GatewayKeys,
-    { nodeAddress: address, ipv4 }: AddressBlock["spec"],
-    signal: AbortSignal,
-  ): Promise<void> {
+  #loadKeys(epoch: number): Promise<GatewayKeys> {
+    const { stateDir, deps } = this.#options;
+    return loadKeys(join(stateDir, "keys"), epoch, deps.clock.now());
+  }
+
+  /** Tells other gateways what they have to know of this one. */
+  async publish({ gateway, network, block }: NodeState, signal: AbortSignal): Promise<void> {
+    if (gateway === undefined) return;
+    const keys = await this.#loadKeys(network.keyEpoch);
+    const { nodeAddress: address, ipv4 } = block.spec;
     const { name, namespace = "" } = gateway.metadata;
     const candidates: GatewayCandidate[] = [
       ...(address === undefined ? [] : [{ type: "private" as const, address }]),
@@ -186,13 +185,20 @@ export class Tunnels implements AsyncDisposable {
     });
   }
 
-  /** A node that is not a gateway any more. */
-  async #removeAll(signal: AbortSignal): Promise<void> {
+  /** A tunnel passes nothing: if it goes by a relay, that relay has to prove that it is there. */
+  suspect(target: string): void {
+    for (const [id, { kind }] of this.#chosen)
+      if (kind === "relay" && tunnelTarget({ id }) === target) this.#relays.suspect(id);
+  }
+
+  /** For a node that is not a gateway any more. Also removes the devices of an earlier agent. */
+  async removeAll(signal: AbortSignal): Promise<void> {
     this.#relays.update([], { index: 0, keys: new Map() }, []);
     this.#direct.update([], { index: 0, ordinal: 0, keys: new Map() });
     await this.#ports.use(new Set(), signal);
-    if (this.#devices === undefined) return;
-    await this.#removeOthers(this.#devices, new Set(), signal);
+    if (!existsSync(join(this.#options.stateDir, "wireguard"))) return;
+    await this.#removeOthers(await this.#open(signal), new Set(), signal);
+    this.#devices = undefined;
   }
 
   async #removeOthers(
