@@ -14,7 +14,9 @@ import { eventually, until } from "../support/waiting.ts";
 import { nodeNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
-import { found, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { PROBES, type Result } from "@fairlead/fleet/cli/verify/probes.ts";
+import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
 import { echoDeployment, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
@@ -135,6 +137,17 @@ describeOnKernel("a parallel network", () => {
       expect({ host, cluster: answer?.cluster }).toEqual({ host, cluster: "member-2" });
       await lab.inPod("member-1", CLIENT, `ping -c 1 -W 5 ${address}`);
     }
+  });
+
+  it("passes every check of fairlead verify, from each member to each other", async () => {
+    const args = ["verify", "--kubeconfig", lab.layout.kubeconfig, "--member-contexts", MEMBERS.join()];
+    const { stdout } = await runFairlead(lab.stateRoot, [...args, "-o", "json"], { allowFailure: true });
+    const { results, summary } = JSON.parse(stdout) as {
+      readonly results: readonly Result[];
+      readonly summary: Summary;
+    };
+    expect(results.filter((it) => it.status !== "passed")).toEqual([]);
+    expect(summary).toMatchObject({ pairs: 6, pairsPassed: 6, checks: 6 * 2 * PROBES.length });
   });
 
   it("drops what was not exported: other ports of a pod, and other pods", async () => {
