@@ -11,13 +11,22 @@ import {
   MCS_SERVICE_NAME_LABEL,
   type ServiceImport,
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import { createClusterSetSync } from "@fairlead/fleet/dns/sync.ts";
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { KUBECTL, NO_KUBECTL } from "../../packages/apiserver/test/support.ts";
 import { said, serve } from "../support/dns-harness.ts";
-import { addressesOf, exportBy, sliceOf, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import {
+  addressesOf,
+  exportBy,
+  PATIENCE_MS,
+  sliceOf,
+  startFleet,
+  testDeps,
+  type TestFleet,
+} from "../support/fleet.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** Manifests of Fleetboard's example and their names, where users create the ServiceImports (docs/reference/fleetboard.md). */
@@ -153,6 +162,22 @@ describe.skipIf(KUBECTL === undefined)(
         ["east", "east"],
         ["hub", "hub"],
       ]);
+    });
+
+    it("stay with the user when the cluster leaves the fleet, which they do not hold up", async () => {
+      await leaveFleet(
+        {
+          name: "client",
+          hub: fleet.hub.config,
+          member: fleet.members.get("client")!.config,
+          timeoutMs: PATIENCE_MS,
+        },
+        testDeps("leave"),
+        AbortSignal.timeout(PATIENCE_MS),
+      );
+      const object = await fleet.client("client").get(MCS_SERVICE_IMPORTS, KEY);
+      expect(object.spec?.ips).toBeUndefined();
+      expect(object.metadata.annotations ?? {}).toEqual({});
     });
   },
 );
