@@ -13,6 +13,9 @@ import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { AKS, EKS, K3S, KUBEADM, NODE_LOCAL } from "@fairlead/fleet/cli/dns-setup/corefiles.fake.ts";
 import { type DnsSetupOptions, previewDns, setUpDns, undoDns } from "@fairlead/fleet/cli/dns-setup/setup.ts";
+import { MESH_CRDS } from "@fairlead/fleet/api/fairlead.dev/mesh-crds.ts";
+import { MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -320,6 +323,29 @@ describe("the setup of a cluster's DNS", () => {
     const broken = await client.mergePatch(CONFIG_MAPS, objectKey("kube-system", "coredns"), bare);
     await expect(setUp()).rejects.toThrow(/^line 1 of the Corefile/);
     expect((await find("coredns"))?.metadata.resourceVersion).toBe(broken.metadata.resourceVersion);
+  });
+
+  it("forwards the reverse names of fleet addresses in a cluster that is in a parallel network", async () => {
+    await put("coredns", { Corefile: KUBEADM });
+    const prefixes = { ipv4: "10.112.0.0/14", ipv6: "fd00:1:2::/48" };
+    await installCrds(client, { crds: MESH_CRDS, fieldManager: "test" }, deps(), stop.signal);
+    await client.create(MESH_NETWORKS, {
+      metadata: { namespace: "fleet-system", name: "site" },
+      spec: {
+        mode: "parallel",
+        ...prefixes,
+        vipIPv4: "10.115.0.0/16",
+        vipIPv6: "fd00:1:2:ff00::/56",
+        keyEpoch: 1,
+      },
+    });
+    await setUp();
+    const domains = ["112", "113", "114", "115"].map((it) => `${it}.10.in-addr.arpa:53`);
+    expect((await find("coredns"))?.data?.["Corefile"]).toContain(
+      `\nclusterset.local:53 fleetboard.local:53 ${domains.join(" ")} 2.0.0.0.1.0.0.0.0.0.d.f.ip6.arpa:53 {\n`,
+    );
+    await undo();
+    expect((await find("coredns"))?.data).toEqual({ Corefile: KUBEADM });
   });
 
   it("reports what is missing: a DNS server to forward to, an image to verify with", async () => {

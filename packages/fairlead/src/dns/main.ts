@@ -54,7 +54,7 @@ export function command(): Command {
     .option(...NO_FLEETBOARD_FLAG)
     .option(
       "--reverse <cidr>",
-      "prefix of the fleet whose reverse names are forwarded too (repeatable)",
+      "prefix whose reverse names are forwarded too (repeatable); default: those of the cluster's parallel network",
       collect,
     )
     .option(

@@ -2,8 +2,7 @@ import { previewDns, setUpDns, undoDns } from "@fairlead/fleet/cli/dns-setup/set
 import type { DnsPlan } from "@fairlead/fleet/cli/dns-setup/plan.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import { reverseDomains } from "@fairlead/dns/reverse.ts";
+import { type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { ResultOutput } from "@fairlead/fleet/cli/output.ts";
 import { loadContext } from "#shared/contexts.ts";
@@ -30,6 +29,7 @@ export async function setup(flags: SetupFlags): Promise<void> {
   await runForPeople("dns setup", async ({ deps, signal }) => {
     const options = {
       zones: zonesOf(flags),
+      ...(flags.reverse === undefined ? {} : { reverse: flags.reverse.map(parseReverse) }),
       ...(flags.dnsAddress === undefined ? {} : { addresses: flags.dnsAddress.map(parseAddress) }),
       ...(flags.image === undefined ? {} : { image: flags.image }),
       verify: flags.verify,
@@ -60,14 +60,14 @@ export async function setup(flags: SetupFlags): Promise<void> {
 }
 
 /** The first is the one that a pod verifies. */
-function zonesOf({ zone, fleetboardZone, reverse = [] }: SetupFlags): readonly [string, ...string[]] {
+function zonesOf({ zone, fleetboardZone }: SetupFlags): readonly [string, ...string[]] {
   const fleetboard = typeof fleetboardZone === "string" ? [fleetboardZone] : [];
-  return [zone, ...fleetboard, ...reverse.flatMap(parseReverse)];
+  return [zone, ...fleetboard];
 }
 
-function parseReverse(text: string): readonly string[] {
+function parseReverse(text: string): Prefix {
   const prefix = tryParsePrefix(text);
-  if (prefix !== undefined) return reverseDomains(prefix);
+  if (prefix !== undefined) return prefix;
   throw new FleetError("OPTION_INVALID", `--reverse must be an IP prefix, got ${JSON.stringify(text)}`);
 }
 

@@ -1,6 +1,10 @@
-import { FleetError, messageOf } from "@fairlead/base/errors.ts";
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { reverseDomains } from "@fairlead/dns/reverse.ts";
+import { MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { type DnsPlan, planDns } from "./plan.ts";
 import type { Stanza } from "./stanza.ts";
 import { dnsReplicas, fleetDnsAddresses, fleetImage, verifyInPod } from "./verify.ts";
@@ -9,6 +13,8 @@ import { DNS_NAMESPACE, readDns, restartDns, writeEdit } from "./write.ts";
 export interface DnsSetupOptions {
   /** The first is that of KEP-1645: the one that a pod verifies. */
   readonly zones: readonly [string, ...string[]];
+  /** Prefixes whose reverse names are forwarded too. Default: those of the parallel network that the cluster is in. */
+  readonly reverse?: readonly Prefix[];
   /** The DNS servers of the zones. Default: the Service of the member's chart. */
   readonly addresses?: readonly string[];
   /** The image of the verification pod. Default: the image of the cluster-set DNS in this cluster. */
@@ -99,15 +105,32 @@ export async function undoDns(
 
 async function stanzaOf(
   client: KubeClient,
-  { zones, addresses }: DnsSetupOptions,
+  { zones, reverse, addresses }: DnsSetupOptions,
   signal: AbortSignal,
 ): Promise<Stanza> {
   const found = addresses ?? (await fleetDnsAddresses(client, signal));
-  if (found.length > 0) return { zones, addresses: found };
+  const prefixes = reverse ?? (await fleetPrefixes(client, signal));
+  const all = [...zones, ...prefixes.flatMap(reverseDomains)] as const;
+  if (found.length > 0) return { zones: all, addresses: found };
   throw new FleetError(
     "PRECONDITION_FAILED",
     "fleet-system has no Service of the cluster-set DNS: install the chart fairlead-member with dns.enabled, or pass --dns-address",
   );
+}
+
+/** Of fleet addresses; none where the cluster has no parallel network. */
+async function fleetPrefixes(client: KubeClient, signal: AbortSignal): Promise<readonly Prefix[]> {
+  try {
+    const { items } = await client.list(MESH_NETWORKS, { namespace: FLEET_SYSTEM_NAMESPACE, signal });
+    return items
+      .filter(({ spec }) => spec.mode === "parallel")
+      .flatMap(({ spec }) => [spec.ipv4, spec.ipv6])
+      .flatMap((it) => tryParsePrefix(it) ?? []);
+  } catch (error) {
+    // A cluster whose CRDs are older.
+    if (hasCode(error, "API_NOT_FOUND")) return [];
+    throw error;
+  }
 }
 
 async function imageOf(client: KubeClient, { image }: DnsSetupOptions, signal: AbortSignal): Promise<string> {
