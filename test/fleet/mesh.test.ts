@@ -16,7 +16,8 @@ import {
   ENDPOINT_SLICE_IMPORTS,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { containsPrefix, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ROTATE_KEYS_ANNOTATION } from "@fairlead/fleet/hub/mesh/plan-epoch.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -141,6 +142,22 @@ describe("a parallel network", () => {
     );
     expect(own.status?.conditions?.[0]?.message).toContain("1 of 2 candidates cannot be used");
     await eventually(hub(), GATEWAYS, (all) => all.length === 4, { namespace: VIEW });
+  });
+
+  it("has gateways make new keys when its profile asks for it, once", async () => {
+    const metadata = { annotations: { [ROTATE_KEYS_ANNOTATION]: "now" } };
+    await hub().mergePatch(CLUSTER_MESH_PROFILES, objectKey(undefined, "p"), { metadata });
+    for (const name of ["a", "b"] as const) {
+      await eventuallyOne(fleet.client(name), MESH_NETWORKS, system("p"), (it) => it.spec.keyEpoch === 2);
+      const keys = [1, 2].map((epoch) => ({ epoch, publicKey: epoch === 1 ? KEYS[name] : newPublicKey() }));
+      await showGateway(fleet.client(name), `${name}-0`, { keys, basePort: 31_820 });
+    }
+    await eventually(hub(), GATEWAYS, (all) => all.filter((it) => it.spec.keys?.length === 2).length === 2, {
+      namespace: VIEW,
+    });
+    await eventually(hub(), EVENTS, (all) => all.some((it) => it.reason === "KeysRotated"));
+    const { status } = await hub().get(CLUSTER_MESH_PROFILES, objectKey(undefined, "p"));
+    expect(status?.keyEpoch).toBe(2);
   });
 
   it("gives members the same addresses again when the view is deleted by hand", async () => {
@@ -303,8 +320,14 @@ describe("members without a profile, and those of a flat one", () => {
     await seen("10.4.0.3");
     await eventually(fleet.client("c"), MESH_NETWORKS, (all) => all.length === 0);
     await seen("10.4.0.3");
-    const { spec } = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(mailboxOf("c"), "c"));
-    expect(spec.network).toEqual({ profile: "g", mode: "flat" });
+    const ofC = await eventuallyOne(
+      hub(),
+      INTERNAL_MEMBER_CLUSTERS,
+      objectKey(mailboxOf("c"), "c"),
+      (it) => it.spec.network?.mode === "flat",
+    );
+    expect(ofC.spec.network).toEqual({ profile: "g", mode: "flat" });
+    await seen("10.4.0.3");
     expect(watched.losses()).toBe(0);
   }, 60_000);
 });
