@@ -15,13 +15,19 @@ export interface Granted<T> {
  * The endpoints within the networks that a member was granted. Those outside are left out, so that one of them does not
  * affect the others. A grant that cannot be parsed grants nothing, because its author meant to restrict something.
  *
- * @param granted - Comma-separated networks; undefined: any.
+ * @param granted - Comma-separated networks; null: none; undefined: any.
  */
 export function withinGrant<T extends Pick<EndpointSliceExportSpec, "endpoints">>(
   spec: T,
-  granted: string | undefined,
+  granted: string | null | undefined,
 ): Granted<T> {
   if (granted === undefined) return { spec, problem: undefined };
+  if (granted === null)
+    return {
+      spec: { ...spec, endpoints: [] },
+      problem:
+        "the member has no fleet addresses, and pods of other members have the same addresses as its own",
+    };
   const texts = granted.split(",").map((it) => it.trim());
   const networks = texts.map((it) => tryParsePrefix(it, { hostBits: "clear" }));
   const unread = texts[networks.indexOf(undefined)];

@@ -34,8 +34,8 @@ export function grantedTo(member: MemberCluster | undefined): string | undefined
 }
 
 /**
- * `spec.network` of a member's InternalMemberCluster. A parallel network is named once the member has addresses there, and
- * stays while these are unknown.
+ * `spec.network` of a member's InternalMemberCluster. Agents that know parallel networks answer with the blocks that they need,
+ * and get addresses then; the prefixes stay while the AddressBlock is unknown.
  */
 export function networkOf(
   informers: HubInformers,
@@ -49,10 +49,11 @@ export function networkOf(
   const block = blockOf(informers, member.metadata.name)?.spec;
   if (block !== undefined)
     return { profile: name, mode: "parallel", ipv4: [...block.ipv4], ipv6: [...block.ipv6] };
-  const { mode } = profile.spec.network;
-  if (mode === "flat") return { profile: name, mode };
   const before = current?.spec.network;
-  return before?.profile === name && before.mode === mode ? before : undefined;
+  if (profile.spec.network.mode === "flat") return { profile: name, mode: "flat" };
+  return before?.profile === name && before.mode === "parallel"
+    ? before
+    : { profile: name, mode: "parallel" };
 }
 
 /** The fleet addresses of a member, as other members see them. */
@@ -62,16 +63,24 @@ function blockOf(informers: HubInformers, cluster: string): AddressBlock | undef
 }
 
 /**
- * The same, for one that may have fleet addresses: then these are the only ones. While it moves to them or back, they are in
- * addition to those that it was granted, or that its pods have by its own account.
+ * The same, for a member of a parallel network: its fleet addresses only. While it has none, and while it moves to them or back,
+ * also those that it was granted, or that its pods have by its own account; unless pods of other members have the same.
  */
-export function grantOf(informers: HubInformers, cluster: string): string | undefined {
+export function grantOf(informers: HubInformers, cluster: string): string | null | undefined {
   const member = informers.members.store.get(objectKey(undefined, cluster));
+  if (member === undefined) return undefined;
   const block = blockOf(informers, cluster)?.spec;
-  if (block === undefined) return grantedTo(member);
-  const pods = member === undefined ? [] : rangesOf(member).filter((it) => it.of === "pod");
-  const others = grantedTo(member)?.split(",") ?? pods.map((it) => formatPrefix(it.range));
-  return [...block.ipv4, ...block.ipv6, ...(block.transition === undefined ? [] : others)].join();
+  if (block === undefined) return isAmbiguous(informers, member) ? null : grantedTo(member);
+  const own = [...block.ipv4, ...block.ipv6];
+  if (block.transition === undefined) return own.join();
+  const pods = rangesOf(member).filter((it) => it.of === "pod");
+  return [...own, ...(grantedTo(member)?.split(",") ?? pods.map((it) => formatPrefix(it.range)))].join();
+}
+
+/** Whether the addresses of a member's pods may be those of other pods in its network. */
+function isAmbiguous({ profiles }: HubInformers, member: MemberCluster): boolean {
+  const profile = profileOf(profiles.store.list(), member);
+  return profile?.spec.network.mode === "parallel" && profile.status?.podAddresses === "Overlapping";
 }
 
 /** While the view is absent, because it was deleted, all members get copies. */

@@ -121,8 +121,9 @@ export function addressesOf(
   const block = blockOf(session, cluster);
   const own = prefixesOf(block === undefined ? [] : [...block.ipv4, ...block.ipv6]);
   const all = prefixesOf([network.spec.ipv4, network.spec.ipv6]);
-  // On the way from pod addresses to fleet addresses or back, until the network is gone, the hub checks the former.
-  const mayHavePodAddresses = knownBlock(session, cluster)?.spec.transition !== undefined;
+  // Before it has fleet addresses, and on the way to them or back, a member has those of pods, which the hub checks.
+  const known = knownBlock(session, cluster)?.spec;
+  const mayHavePodAddresses = known === undefined || known.transition !== undefined;
   return (text) => {
     const address = tryParseAddress(text);
     if (address === undefined) return false;

@@ -73,6 +73,10 @@ const PROFILE: JsonSchema = object(
     status: object({
       conditions: CONDITIONS,
       members: int32("How many members belong to the profile."),
+      podAddresses: oneOf(
+        ["Distinct", "Overlapping"],
+        '"Overlapping": pods of several members have the same addresses, or a member does not report them.',
+      ),
       addresses: object(
         { "ipv4!": text(undefined, PREFIX), "ipv6!": text(undefined, PREFIX) },
         "The prefixes in use.",

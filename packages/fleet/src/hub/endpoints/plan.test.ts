@@ -119,6 +119,13 @@ describe("the endpoints that a member exports", () => {
     expect(within("10.9.0.0/16")).toMatchObject({ act: "withdraw" });
   });
 
+  it("go nowhere while the member has no addresses that others can reach", () => {
+    expect(planSlice(view({ reporters: ["b"], granted: null }))).toMatchObject({
+      act: "withdraw",
+      problem: expect.stringContaining("the member has no fleet addresses") as string,
+    });
+  });
+
   it("A9: go nowhere where the networks that the member was granted cannot be read", () => {
     const refused = (granted: string) => planSlice(view({ reporters: ["b"], granted }));
     expect(refused("")).toMatchObject({ act: "withdraw" });

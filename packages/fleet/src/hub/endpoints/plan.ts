@@ -30,8 +30,8 @@ export interface SliceView {
   readonly isConnected: (cluster: string) => boolean;
   /** The only members that the export is meant for; undefined: all. */
   readonly exportTo: readonly string[] | undefined;
-  /** The networks that the exporter was granted, as its MemberCluster names them; undefined: any. */
-  readonly granted: string | undefined;
+  /** The networks that the exporter was granted, as its MemberCluster names them; null: none; undefined: any. */
+  readonly granted: string | null | undefined;
 }
 
 export type SlicePlan =

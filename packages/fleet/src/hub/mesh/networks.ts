@@ -94,12 +94,12 @@ function shownBy({ gateways }: HubInformers, { profile, members }: Selected): Ga
   );
 }
 
-/** Undefined for members that take no part, or not yet. */
+/** Undefined for members that take no part, not yet, or whose agents are older than parallel networks. */
 function nodeBlocksOf(informers: HubInformers, cluster: string): number | undefined {
   const member = informers.members.store.get(objectKey(undefined, cluster));
   const report = reportOf(informers, cluster);
   // Its ranges come with the first report of its agent: before that, it is unknown which addresses it cannot have.
   const isHeardOf = (member?.status?.agentStatus?.length ?? 0) > 0;
   if (report === undefined || !isHeardOf || isIsolated(member)) return undefined;
-  return report.spec.nodeBlocks ?? 0;
+  return report.spec.nodeBlocks;
 }

@@ -129,7 +129,7 @@ function transitions(
 }
 
 /** Whether the addresses of pods differ between all members, as far as these say: they may have been in use between them. */
-function areRoutable(members: readonly MemberCluster[]): boolean {
+export function areRoutable(members: readonly MemberCluster[]): boolean {
   const pods = members.map((it) => rangesOf(it).filter(({ of }) => of === "pod"));
   if (members.length < 2 || pods.some((it) => it.length === 0)) return false;
   // In this order, a prefix that is part of another comes after it, and after other parts of it only.

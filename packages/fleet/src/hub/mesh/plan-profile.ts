@@ -6,7 +6,7 @@ import type { Selected } from "#domain/mesh-members.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Epoch } from "./plan-epoch.ts";
-import { type AddressesPlan, listed } from "./plan-addresses.ts";
+import { type AddressesPlan, areRoutable, listed } from "./plan-addresses.ts";
 
 /** What a profile's members share, and its status. Pure. */
 
@@ -80,7 +80,13 @@ export function planProfileStatus(
                 reason: "Ready",
                 message: `${members.length} members${changedPrefixes(profile, plan)}`,
               };
-  return { ...ofParallel, members: members.length, conditions: [ready, ...conflict(elsewhere)] };
+  const podAddresses = areRoutable(members) ? ("Distinct" as const) : ("Overlapping" as const);
+  return {
+    ...ofParallel,
+    members: members.length,
+    podAddresses,
+    conditions: [ready, ...conflict(elsewhere)],
+  };
 }
 
 const PHASES = {

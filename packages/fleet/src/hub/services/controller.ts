@@ -85,10 +85,15 @@ export function isMemberChanged({ before, after }: Change<MemberCluster>): boole
   );
 }
 
-/** Whether a profile may have other members now. */
+/** Whether a profile may have other members now, or other addresses for their endpoints. */
 export function isSelectionChanged({ before, after }: Change<ClusterMeshProfile>): boolean {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
-  return was !== is || !sameJson(before?.spec.memberSelector, after?.spec.memberSelector);
+  const facts = (it: ClusterMeshProfile | undefined) => [
+    it?.spec.memberSelector,
+    it?.spec.network.mode,
+    it?.status?.podAddresses,
+  ];
+  return was !== is || !sameJson(facts(before), facts(after));
 }
 
 /** The member whose mailbox was created, deleted or is terminating: it may be a member without a MemberCluster. */

@@ -87,8 +87,6 @@ export function createMesh(parts: MeshParts): Controller {
     const at = objectKey(FLEET_SYSTEM_NAMESPACE, name);
     const current = informer.store.get(at);
     const wanted = source.find(of, name);
-    // By the network, importers know that they know the addresses of all its members.
-    if (of.plural === MESH_NETWORKS.plural && wanted !== undefined && !areBlocksCopied()) return;
     if (wanted !== undefined && isCopy(wanted)) {
       await applyIfChanged(session.local, of, {
         current,
@@ -97,18 +95,6 @@ export function createMesh(parts: MeshParts): Controller {
         signal,
       });
     } else if (current !== undefined && isCopy(current)) await session.local.delete(of, at, { signal });
-  }
-
-  function areBlocksCopied(): boolean {
-    const { store } = mesh.blocks;
-    return source
-      .names(ADDRESS_BLOCKS)
-      .every((name) => store.get(objectKey(FLEET_SYSTEM_NAMESPACE, name)) !== undefined);
-  }
-
-  /** Networks are copied after blocks. */
-  function networkKeys(): ObjectKey[] {
-    return source.names(MESH_NETWORKS).map((it) => copyKey(MESH_NETWORKS, it));
   }
 
   const controller = createController(
@@ -128,11 +114,7 @@ export function createMesh(parts: MeshParts): Controller {
       sources: [
         watching(mailbox.internalMembers, () => [NETWORK]),
         watching(mesh.networks, ({ key }) => [copyKey(MESH_NETWORKS, splitKey(key).name)]),
-        watching(mesh.blocks, ({ key }) => [
-          copyKey(ADDRESS_BLOCKS, splitKey(key).name),
-          ...networkKeys(),
-          NODES,
-        ]),
+        watching(mesh.blocks, ({ key }) => [copyKey(ADDRESS_BLOCKS, splitKey(key).name), NODES]),
         watching(mesh.gateways, ({ key }) => [copyKey(GATEWAYS, splitKey(key).name), NODES, MAILBOX]),
         watching(ranges.nodes, () => [NODES]),
       ],

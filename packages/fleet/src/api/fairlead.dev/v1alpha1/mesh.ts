@@ -29,6 +29,8 @@ export interface ClusterMeshProfile extends KubeObject {
   status?: {
     conditions?: Condition[];
     members?: number;
+    /** Whether pods of several members have the same addresses, or a member does not say which they have. */
+    podAddresses?: "Distinct" | "Overlapping";
     /** The prefixes in use: they are not changed while a member has a block of them. */
     addresses?: { ipv4: string; ipv6: string };
     /** Current epoch of the gateways' keys; from 1. Gateways make a key for it, and remove the key before the last. */
