@@ -346,8 +346,12 @@ describe.skipIf(isInKernel)("wireguard-go", () => {
       expect(environment).toContain(`PATH=${process.env["PATH"]}`);
     });
 
-    it("that is killed is started again by the next pass", async () => {
+    it("that is killed is reported at once, and started again by the next pass", async () => {
+      const lost = Promise.withResolvers<string>();
+      using watching = await openWireguard({ ...options, onLost: lost.resolve }, signal);
+      await watching.apply(device, signal);
       for (const pid of await pids()) process.kill(pid, "SIGKILL");
+      expect(await lost.promise).toBe(device.name);
       await isMadeAgain();
     });
 

@@ -20,7 +20,7 @@ export interface ApplyResult {
 const PASSES = 4;
 
 /** WireGuard devices of one namespace. Calls for one device are carried out one after the other. */
-export class WireguardDevices {
+export class WireguardDevices implements Disposable {
   readonly #driver: WireguardDriver;
   readonly #records: EndpointRecords;
   /** The last call for each device. */
@@ -59,6 +59,11 @@ export class WireguardDevices {
       await this.#driver.remove(name, signal);
       await this.#records.write(name, new Map());
     });
+  }
+
+  /** Stops watching. The devices stay. */
+  [Symbol.dispose](): void {
+    this.#driver[Symbol.dispose]();
   }
 
   async #apply(desired: WireguardDevice, signal: AbortSignal): Promise<Omit<ApplyResult, "refused">> {

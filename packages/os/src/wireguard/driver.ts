@@ -2,7 +2,7 @@ import type { SetEndpoints, WireguardChange } from "./diff.ts";
 import type { ActualDevice } from "./state.ts";
 
 /** Back end of the WireGuard driver. Implementations: kernel.ts, userspace.ts, fake.ts. Callers use devices.ts. */
-export interface WireguardDriver {
+export interface WireguardDriver extends Disposable {
   readonly kind: "kernel" | "wireguard-go" | "fake";
   /** Names of the devices. */
   list(signal: AbortSignal): Promise<readonly string[]>;

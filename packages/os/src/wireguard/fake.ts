@@ -51,6 +51,7 @@ export function createFakeWireguard(): FakeWireguard {
     async remove(name) {
       devices.delete(name);
     },
+    [Symbol.dispose]() {},
   };
 }
 

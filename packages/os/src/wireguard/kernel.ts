@@ -40,6 +40,7 @@ export function createKernelDriver(options: WireguardOptions): WireguardDriver {
     async remove(name, signal) {
       if ((await find(name, signal)) !== undefined) await runIpLines([deleteLink(name)], { netns, signal });
     },
+    [Symbol.dispose]() {},
   };
 }
 

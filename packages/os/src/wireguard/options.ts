@@ -8,4 +8,6 @@ export interface WireguardOptions {
   /** File of the network namespace in which their UDP sockets are. Default: that of this process. */
   readonly birthNetns?: string;
   readonly clock: Clock;
+  /** The process that serves a device has ended, and with it the device: apply it again. */
+  readonly onLost?: (device: string) => void;
 }

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { connect } from "node:net";
@@ -20,18 +21,9 @@ export async function exchange(
   request: string,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  let handle: FileHandle;
   try {
-    handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
-  try {
-    // The path of a socket has at most 107 bytes; this one is short wherever the folder is.
-    return await talk({ path: `/proc/self/fd/${handle.fd}/${name}.sock`, name, request, signal });
+    return await withPath(folder, name, (path) => talk({ path, name, request, signal }));
   } catch (cause) {
-    if (isAbsent(cause)) return undefined;
     if (signal.aborted)
       throw new FleetError("ABORTED", "the request to wireguard-go was cancelled", { cause });
     if (cause instanceof FleetError) throw cause;
@@ -39,8 +31,47 @@ export async function exchange(
       cause,
       retriable: true,
     });
+  }
+}
+
+/**
+ * Calls `onEnd` once, when the process that serves the device ends: the kernel closes its connections. Does not keep this
+ * process alive. Undefined if no process serves the device.
+ */
+export function watchProcess(
+  folder: string,
+  name: string,
+  onEnd: () => void,
+): Promise<Disposable | undefined> {
+  return withPath(folder, name, async (path) => {
+    const socket = connect({ path }).unref();
+    await once(socket, "connect");
+    socket.on("error", () => {});
+    socket.once("close", onEnd);
+    return {
+      [Symbol.dispose]() {
+        socket.off("close", onEnd);
+        socket.destroy();
+      },
+    };
+  });
+}
+
+/** The path of a socket has at most 107 bytes; the one that `use` gets is short wherever the folder is. */
+async function withPath<T>(
+  folder: string,
+  name: string,
+  use: (path: string) => Promise<T>,
+): Promise<T | undefined> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+    return await use(`/proc/self/fd/${handle.fd}/${name}.sock`);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
   } finally {
-    await handle.close();
+    await handle?.close();
   }
 }
 

@@ -13,7 +13,7 @@ import { inNetns } from "#netns/netns.ts";
 import type { WireguardDriver } from "./driver.ts";
 import type { WireguardOptions } from "./options.ts";
 import { checkAnswer, GET_REQUEST, parseAnswer, setRequest } from "./uapi.ts";
-import { exchange } from "./uapi-socket.ts";
+import { exchange, watchProcess } from "./uapi-socket.ts";
 
 /** Longest time from the start of a process until its device is in place. Generous: a busy machine must not fail. Unit: milliseconds. */
 const START_TIMEOUT_MS = 30_000;
@@ -62,6 +62,22 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
     }
   };
 
+  const watches = new Map<string, Disposable>();
+  const watch = async (name: string): Promise<void> => {
+    const { onLost } = options;
+    if (onLost === undefined || watches.has(name)) return;
+    const begun: Disposable = { [Symbol.dispose]() {} };
+    watches.set(name, begun);
+    const watched = await watchProcess(folder, name, () => {
+      watches.delete(name);
+      onLost(name);
+    });
+    // It may have been removed in the meantime.
+    if (watches.get(name) !== begun) watched?.[Symbol.dispose]();
+    else if (watched === undefined) watches.delete(name);
+    else watches.set(name, watched);
+  };
+
   return {
     kind: "wireguard-go",
     async list() {
@@ -73,6 +89,7 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
       const [answer, link] = await Promise.all([ask(name, GET_REQUEST, signal), find(name, netns, signal)]);
       if (answer === undefined || link === undefined) return undefined;
       checkAnswer(name, answer);
+      await watch(name);
       return { name, mtu: link.mtu, isUp: link.isUp, ...parseAnswer(answer) };
     },
     async create(name, mtu, signal) {
@@ -109,10 +126,16 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
       checkAnswer(name, (await ask(name, setRequest(change), signal)) ?? "");
     },
     async remove(name, signal) {
+      watches.get(name)?.[Symbol.dispose]();
+      watches.delete(name);
       const link = await find(name, netns, signal);
       // Without its device the process ends, even one that hangs. A device of another kind is not its device.
       if (link?.kind === "tun") await runIpLines([deleteLink(name)], { netns, signal });
       for (const file of [socketOf(folder, name), logOf(folder, name)]) await rm(file, { force: true });
+    },
+    [Symbol.dispose]() {
+      for (const it of watches.values()) it[Symbol.dispose]();
+      watches.clear();
     },
   };
 }

@@ -159,7 +159,9 @@ class NodeAgent implements Component {
 
   async #applyKernel(state: NodeState, signal: AbortSignal): Promise<Attached> {
     await this.#kernel.prepare(signal);
-    await this.#applyNetwork(state, await this.#tunnels.apply(state, signal), signal);
+    const tunnels = await this.#tunnels.apply(state, signal);
+    if (tunnels.isNew) this.#kernel.doubt();
+    await this.#applyNetwork(state, tunnels, signal);
     const { network, block } = state;
     const allocations = [...allocationsOf(block).values()];
     const attached = await this.#attachments.apply(allocations, network, TUNNEL_MTU, signal);

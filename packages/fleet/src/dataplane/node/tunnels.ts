@@ -44,6 +44,8 @@ export interface TunnelState {
   readonly pairs: readonly Pair[];
   /** Names of the WireGuard devices. */
   readonly devices: readonly string[];
+  /** Devices were made: they have no addresses and routes yet. */
+  readonly isNew: boolean;
 }
 
 /** The tunnels of a gateway to those of other members: keys, devices, endpoints and routes. */
@@ -80,7 +82,7 @@ export class Tunnels implements AsyncDisposable {
     const { gateway, network, members, block } = state;
     if (gateway === undefined) {
       await this.removeAll(signal);
-      return { pairs: [], devices: [] };
+      return { pairs: [], devices: [], isNew: false };
     }
     const keys = await this.#loadKeys(network.keyEpoch);
     const pairs = planPairs(state, basePortOf(gateway), keys);
@@ -93,11 +95,17 @@ export class Tunnels implements AsyncDisposable {
     }
     const endpoints = this.#chooseEndpoints(pairs, block.spec.cluster);
     const planned = planDevices({ pairs, keys, members, endpoints, mtu: TUNNEL_MTU });
-    for (const device of planned) this.#note(device.name, await devices.apply(device, signal));
+    let isNew = false;
+    for (const device of planned) {
+      const result = await devices.apply(device, signal);
+      this.#note(device.name, result);
+      isNew ||= result.isCreated;
+    }
     await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
     return {
       pairs: pairs.filter((it) => planned.some(({ name }) => name === it.device)),
       devices: planned.map((it) => it.name),
+      isNew,
     };
   }
 
@@ -126,15 +134,20 @@ export class Tunnels implements AsyncDisposable {
     await this.#direct[Symbol.asyncDispose]();
     await this.#relays[Symbol.asyncDispose]();
     await this.#ports[Symbol.asyncDispose]();
+    this.#devices?.[Symbol.dispose]();
   }
 
   async #open(signal: AbortSignal): Promise<WireguardDevices> {
-    const { stateDir, fleetNetns, deps } = this.#options;
+    const { stateDir, fleetNetns, deps, onPaths } = this.#options;
     this.#devices ??= await openWireguard(
       {
         folder: join(stateDir, "wireguard"),
         netns: fleetNetns,
         clock: deps.clock,
+        onLost(device) {
+          deps.log.warn("the process of a WireGuard device has ended", { device });
+          onPaths();
+        },
       },
       signal,
     );
@@ -197,7 +210,8 @@ export class Tunnels implements AsyncDisposable {
     this.#direct.update([], { index: 0, ordinal: 0, keys: new Map() });
     await this.#ports.use(new Set(), signal);
     if (!existsSync(join(this.#options.stateDir, "wireguard"))) return;
-    await this.#removeOthers(await this.#open(signal), new Set(), signal);
+    using devices = await this.#open(signal);
+    await this.#removeOthers(devices, new Set(), signal);
     this.#devices = undefined;
   }
 
