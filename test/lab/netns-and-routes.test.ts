@@ -14,6 +14,8 @@ import {
   listNetns,
   netnsInode,
 } from "@fairlead/os/netns/netns.ts";
+import { loadLibC } from "@fairlead/os/libc/libc.ts";
+import { openPingSocket } from "@fairlead/os/libc/ping-socket.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
@@ -61,6 +63,17 @@ describeOnKernel("network namespaces", () => {
     } finally {
       child.kill("SIGKILL");
     }
+  });
+
+  it("have no socket for echo requests over a device that is absent", async () => {
+    const libc = await loadLibC();
+    if (libc === undefined) return;
+    const options = { netns: await fixture.netns("busy"), device: "absent", address: "127.0.0.1" };
+    await writeSysctls(options.netns, { "net/ipv4/ping_group_range": "0 2147483647" }, signal);
+    // Not bound to any device, it would send by the routes for ever.
+    await expect(openPingSocket(libc, options)).rejects.toThrow("has no device absent");
+    const socket = await openPingSocket(libc, { ...options, device: "lo" });
+    socket.close();
   });
 
   it("accept kernel settings in one call, and reject unknown ones", async () => {

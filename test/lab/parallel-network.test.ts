@@ -1,7 +1,7 @@
 /** The parallel network: members with equal addresses behind NAT, connected by gateways. */
 
+import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { readFileSync } from "node:fs";
 import { exec } from "@fairlead/base/exec.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import {
@@ -206,6 +206,18 @@ describeOnKernel("a parallel network", () => {
     await lab.inPod("member-1", CLIENT, `ping -q -c 3 -W 2 ${ipv4}`);
   });
 
+  it("starts tunnels again whose processes were killed, with their routes", async () => {
+    const killed = tunnelProcesses();
+    for (const pid of killed) process.kill(pid, "SIGKILL");
+    const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
+    await until(
+      "the pod of member-2 answers",
+      () => lab.inPod("member-1", CLIENT, `curl -s -m 1 -o /dev/null http://${ipv4}:8080/; echo $?`),
+      (it) => it.trim() === "0",
+    );
+    expect(tunnelProcesses().filter((it) => killed.includes(it))).toEqual([]);
+  });
+
   it("leaves nothing on the nodes of members that leave the network", async () => {
     await lab.kubectl("hub", ["delete", "clustermeshprofile", "parallel"]);
     for (const member of MEMBERS)
@@ -225,3 +237,18 @@ describeOnKernel("a parallel network", () => {
     );
   });
 });
+
+/** Of this lab. */
+function tunnelProcesses(): readonly number[] {
+  const textOf = (pid: string, file: string): string => {
+    try {
+      return readFileSync(`/proc/${pid}/${file}`, "utf8");
+    } catch {
+      return "";
+    }
+  };
+  return readdirSync("/proc")
+    .filter((it) => textOf(it, "cmdline").startsWith("wireguard-go\0"))
+    .filter((it) => textOf(it, "environ").includes(`FAIRLEAD_LAB=${lab.layout.root}\0`))
+    .map(Number);
+}

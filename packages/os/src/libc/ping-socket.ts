@@ -1,6 +1,7 @@
 import { closeSync } from "node:fs";
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { canonicalAddress } from "@fairlead/base/netaddr/address.ts";
 import { callError, inNamespace, type LibC, SOCK_CLOEXEC } from "./libc.ts";
 
@@ -38,6 +39,8 @@ export async function openPingSocket(libc: LibC, options: PingSocketOptions): Pr
   }));
   if (fd < 0) throw callError(libc, "open a socket for echo requests");
   try {
+    // Index 0 would bind it to no device: it would send by the routes, and not fail when the device comes.
+    if (index === 0) throw new FleetError("EXEC_FAILED", `the namespace ${netns} has no device ${device}`);
     if (libc.setOption(fd, SOL_SOCKET, SO_BINDTOIFINDEX, index) !== 0)
       throw callError(libc, `bind a socket to ${device}`);
     const name = Buffer.alloc(SOCKADDR_IN_BYTES);
