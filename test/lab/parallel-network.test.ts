@@ -11,7 +11,7 @@ import {
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { eventually, until } from "../support/waiting.ts";
-import { nodeNetns } from "@fairlead/lab/places.ts";
+import { nodeNetns, siteNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
@@ -167,6 +167,32 @@ describeOnKernel("a parallel network", () => {
       (it) => it === "direct",
     );
     expect(await pathOf("member-1", "member-3")).toBe("relay");
+  });
+
+  it("reaches a member whose UDP is dropped, over TLS", async () => {
+    const { ipv4 } = await fleetAddressOf("member-3", ECHO.name);
+    const inSite = async (script: string): Promise<void> => {
+      const line = inNetns(lab.layout.netnsOf(siteNetns(lab.cluster("member-3"))), "nft", [script]);
+      await exec(line.command, line.args);
+    };
+    for (const chain of ["prerouting", "postrouting"]) {
+      const device = chain === "prerouting" ? "iifname" : "oifname";
+      await inSite(
+        `add table inet no-udp; add chain inet no-udp ${chain} { type filter hook ${chain} priority 300; }; add rule inet no-udp ${chain} ${device} "up" meta l4proto udp drop`,
+      );
+    }
+    await until(
+      "the path of member-3",
+      () => pathOf("member-3", "member-1"),
+      (it) => it === "tcp",
+    );
+    await until(
+      "member-3 answers",
+      async () => (await lab.ask("member-1", CLIENT, { url: `http://${ipv4}:8080/`, count: 1 }))[0]?.cluster,
+      (it) => it === "member-3",
+    );
+    expect(await pathOf("member-1", "member-3")).toBe("relay");
+    await inSite("delete table inet no-udp");
   });
 
   it("loses no packet while agents restart and keys are exchanged", async () => {

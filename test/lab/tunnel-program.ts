@@ -13,12 +13,14 @@ const [host = "", port, key = "", ...flows] = process.argv.slice(2);
 const tunnel = new TcpTunnel(
   {
     connect: (signal) => connectRelay(host, Number(port), signal),
-    keyOf: () => Buffer.from(key, "base64"),
     nonce: () => randomBytes(16),
   },
   systemDeps(createLogger("tunnel", "error")),
 );
-const parsed = flows.map((it) => JSON.parse(it) as TunnelFlow);
+const parsed = flows.map((it) => ({
+  ...(JSON.parse(it) as Omit<TunnelFlow, "key">),
+  key: Buffer.from(key, "base64"),
+}));
 const ports = await Promise.all(parsed.map((it) => tunnel.open(it)));
 print({ ports });
 while (!parsed.every((it) => tunnel.isRegistered(it.to, it.epoch)))

@@ -14,6 +14,7 @@ export const PARALLEL_PROGRAMS: readonly ExtraProgram[] = [
       ["--key", "{state}/relay.key"],
       ["--address", "{v4}"],
       ["--address", "{v6}"],
+      ["--tls-port", "443"],
     ].flat(),
   },
   {

@@ -14,9 +14,8 @@ import { RegistrationTable } from "./registration-table.ts";
 import { serveTls, type TlsServer } from "./tls-server.ts";
 
 const HOST = "127.0.0.1";
-const FLOW = { from: 1, to: 2, epoch: 1, wireGuardPort: 9 };
+const FLOW = { from: 1, to: 2, epoch: 1, wireGuardPort: 9, key: new Uint8Array(32).fill(3) };
 const deps = systemDeps(createLogger("test", "silent"));
-const key = new Uint8Array(32).fill(3);
 const signal = new AbortController().signal;
 
 let pair: CertificatePair;
@@ -30,7 +29,7 @@ const ofTest: AsyncDisposable[] = [];
 beforeAll(async () => {
   pair = await issueAuthority({ commonName: "relay" });
   port = await freePort();
-  table = new RegistrationTable({ keyOf: () => key, secret: randomBytes(32), clock: systemClock });
+  table = new RegistrationTable({ keyOf: () => FLOW.key, secret: randomBytes(32), clock: systemClock });
   server = stack.use(
     await serveTls({
       ...pair,
@@ -57,7 +56,7 @@ afterEach(async () => {
 
 function tunnelTo(at: number): TcpTunnel {
   const connect = (by: AbortSignal) => connectRelay(HOST, at, by);
-  const tunnel = new TcpTunnel({ connect, keyOf: () => key, nonce: () => randomBytes(16) }, deps);
+  const tunnel = new TcpTunnel({ connect, nonce: () => randomBytes(16) }, deps);
   ofTest.push(tunnel);
   return tunnel;
 }

@@ -10,6 +10,8 @@ import { RelayRegistration } from "./registration.ts";
 
 /** One tunnel through the connection: a remote gateway and an epoch. */
 export interface TunnelFlow extends ControlHead {
+  /** `controlKey("relay", own private key of the epoch, public key of the relay)`. */
+  readonly key: Uint8Array;
   /** Port of the WireGuard device, on this machine. */
   readonly wireGuardPort: number;
 }
@@ -17,10 +19,10 @@ export interface TunnelFlow extends ControlHead {
 export interface TcpTunnelOptions {
   /** A new TLS connection to the relay (`connectRelay`). */
   readonly connect: (signal: AbortSignal) => Promise<TLSSocket>;
-  /** `controlKey("relay", own private key of the epoch, public key of the relay)`. */
-  readonly keyOf: (epoch: number) => Uint8Array;
   /** 16 random bytes, different at each call. */
   readonly nonce: () => Uint8Array;
+  /** A flow was registered, or is no longer. */
+  readonly onChange?: () => void;
 }
 
 interface OpenFlow {
@@ -138,16 +140,17 @@ export class TcpTunnel implements AsyncDisposable {
     await closed;
     this.#connection = undefined;
     for (const open of this.#flows.values()) open.registration = undefined;
+    this.#options.onChange?.();
   }
 
   #register(open: OpenFlow): void {
     const connection = this.#connection;
     if (connection === undefined) return;
-    const { keyOf, nonce } = this.#options;
+    const { nonce } = this.#options;
     const { from, to, epoch } = open.flow;
     if (open.registration === undefined) {
       open.registeredAtMs = -RENEW_MS;
-      const key = boundKey(keyOf(epoch), connection.binding);
+      const key = boundKey(open.flow.key, connection.binding);
       open.registration = new RelayRegistration({ from, to, epoch, key, nonce });
     }
     this.#send(open, open.registration.request());
@@ -164,7 +167,11 @@ export class TcpTunnel implements AsyncDisposable {
     const answer = open.registration?.receive(payload);
     if (answer === undefined) return;
     if ("send" in answer) this.#send(open, answer.send);
-    else open.registeredAtMs = this.#deps.clock.monotonic();
+    else {
+      const isNew = open.registeredAtMs < 0;
+      open.registeredAtMs = this.#deps.clock.monotonic();
+      if (isNew) this.#options.onChange?.();
+    }
   }
 
   #send({ flow }: OpenFlow, payload: Uint8Array): void {

@@ -73,6 +73,12 @@ export class DirectPaths implements AsyncDisposable {
     return [...(found?.paths.values() ?? [])];
   }
 
+  /** Whether one of them has answered of late. */
+  isAlive(pair: Pair): boolean {
+    const now = this.#options.clock.monotonic();
+    return this.of(pair).some((it) => now - it.answeredAtMs < DEAD_MS);
+  }
+
   receive(bytes: Uint8Array, port: number, source: UdpEndpoint): void {
     const head = headOf(bytes);
     if (head?.kind !== "probe" && head?.kind !== "probe-reply") return;

@@ -9,7 +9,7 @@ function direct(endpoint: DirectPath["endpoint"], more: Partial<DirectPath> = {}
   return { endpoint, answeredAtMs: 100_000, answers: 3, rttMs: 10, ...more };
 }
 
-const VIEW = { nowMs: 100_100, relay: RELAY, current: RELAY };
+const VIEW = { nowMs: 100_100, relay: RELAY, tcp: undefined, current: RELAY };
 
 describe("the path of a tunnel", () => {
   it("begins at the relay", () => {
@@ -40,7 +40,17 @@ describe("the path of a tunnel", () => {
     expect(choosePath({ ...VIEW, direct: [{ ...back, failedAtMs: 100_000 - 30_000 }] })?.kind).toBe("direct");
   });
 
-  it("is unknown while there is neither", () => {
+  it("is TLS while there is neither a direct path nor a relay that answers", () => {
+    const tcp = { address: "127.0.0.1", port: 40_000 };
+    expect(choosePath({ ...VIEW, direct: [], tcp })?.kind).toBe("relay");
+    expect(choosePath({ ...VIEW, direct: [], relay: undefined, tcp })).toEqual({
+      kind: "tcp",
+      endpoint: tcp,
+    });
+    expect(choosePath({ ...VIEW, direct: [direct(NEAR)], relay: undefined, tcp })?.kind).toBe("direct");
+  });
+
+  it("is unknown without any of them", () => {
     expect(choosePath({ ...VIEW, direct: [], relay: undefined })).toBeUndefined();
   });
 });

@@ -25,12 +25,14 @@ export interface PathView {
   readonly nowMs: number;
   readonly direct: readonly DirectPath[];
   readonly relay: UdpEndpoint | undefined;
+  /** The local end of a TLS connection to a relay. */
+  readonly tcp: UdpEndpoint | undefined;
   /** What is in use. */
   readonly current: UdpEndpoint | undefined;
 }
 
 export interface ChosenPath {
-  readonly kind: "direct" | "relay";
+  readonly kind: "direct" | "relay" | "tcp";
   readonly endpoint: UdpEndpoint;
 }
 
@@ -38,7 +40,7 @@ export interface ChosenPath {
  * The path that the gateway of the lower cluster name chooses; the other gateway follows, because WireGuard answers where the last
  * datagram came from. Were both to choose, two living paths would alternate.
  */
-export function choosePath({ nowMs, direct, relay, current }: PathView): ChosenPath | undefined {
+export function choosePath({ nowMs, direct, relay, tcp, current }: PathView): ChosenPath | undefined {
   const living = direct.filter((it) => nowMs - it.answeredAtMs < DEAD_MS);
   const used = living.find((it) => isSameEndpoint(it.endpoint, current));
   if (used !== undefined) return { kind: "direct", endpoint: used.endpoint };
@@ -46,7 +48,8 @@ export function choosePath({ nowMs, direct, relay, current }: PathView): ChosenP
     .filter((it) => it.answers >= STABLE_ANSWERS && nowMs - (it.failedAtMs ?? -HOLD_OFF_MS) >= HOLD_OFF_MS)
     .toSorted((a, b) => a.rttMs - b.rttMs);
   if (best !== undefined) return { kind: "direct", endpoint: best.endpoint };
-  return relay === undefined ? undefined : { kind: "relay", endpoint: relay };
+  if (relay !== undefined) return { kind: "relay", endpoint: relay };
+  return tcp === undefined ? undefined : { kind: "tcp", endpoint: tcp };
 }
 
 export function isSameEndpoint(a: UdpEndpoint | undefined, b: UdpEndpoint | undefined): boolean {

@@ -18,6 +18,7 @@ import { isWireGuardDevice } from "./names.ts";
 import { choosePath, type ChosenPath } from "./path-choice.ts";
 import { RelayPaths } from "./relay-paths.ts";
 import type { NodeState } from "./state.ts";
+import { TlsPaths } from "./tls-paths.ts";
 
 export interface TunnelsOptions {
   readonly client: KubeClient;
@@ -54,6 +55,7 @@ export class Tunnels implements AsyncDisposable {
   readonly #ports: ControlPorts;
   readonly #relays: RelayPaths;
   readonly #direct: DirectPaths;
+  readonly #tls: TlsPaths;
   /** The path that this gateway chose for each pair. */
   #chosen: ReadonlyMap<string, ChosenPath> = new Map();
   #devices: WireguardDevices | undefined;
@@ -72,6 +74,7 @@ export class Tunnels implements AsyncDisposable {
     });
     this.#relays = new RelayPaths({ ports: this.#ports, ...deps, onChange: onPaths });
     this.#direct = new DirectPaths({ ports: this.#ports, ...deps, onChange: onPaths });
+    this.#tls = new TlsPaths({ deps, onChange: onPaths });
   }
 
   doubt(): void {
@@ -92,6 +95,9 @@ export class Tunnels implements AsyncDisposable {
     if (index !== undefined) {
       this.#relays.update(pairs, { index, keys }, network.relays ?? []);
       this.#direct.update(pairs, { index, ordinal, keys });
+      const answered = this.#relays.endpoints();
+      const silent = pairs.filter((it) => !answered.has(it.id) && !this.#direct.isAlive(it));
+      await this.#tls.update(silent, { index, keys }, network.relays ?? []);
     }
     const endpoints = this.#chooseEndpoints(pairs, block.spec.cluster);
     const planned = planDevices({ pairs, keys, members, endpoints, mtu: TUNNEL_MTU });
@@ -113,12 +119,19 @@ export class Tunnels implements AsyncDisposable {
   #chooseEndpoints(pairs: readonly Pair[], cluster: string): ReadonlyMap<string, string> {
     const nowMs = this.#options.deps.clock.monotonic();
     const relays = this.#relays.endpoints();
+    const tls = this.#tls.endpoints();
     const before = this.#chosen;
     const chosen = new Map<string, ChosenPath>();
     for (const pair of pairs) {
       const relay = relays.get(pair.id);
       const direct = cluster < pair.remote.cluster ? this.#direct.of(pair) : [];
-      const path = choosePath({ nowMs, direct, relay, current: before.get(pair.id)?.endpoint });
+      const path = choosePath({
+        nowMs,
+        direct,
+        relay,
+        tcp: tls.get(pair.id),
+        current: before.get(pair.id)?.endpoint,
+      });
       if (path !== undefined) chosen.set(pair.id, path);
       if (path?.kind !== before.get(pair.id)?.kind)
         this.#options.deps.log.info("the path of a tunnel changed", {
@@ -131,6 +144,7 @@ export class Tunnels implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#tls[Symbol.asyncDispose]();
     await this.#direct[Symbol.asyncDispose]();
     await this.#relays[Symbol.asyncDispose]();
     await this.#ports[Symbol.asyncDispose]();
@@ -208,6 +222,7 @@ export class Tunnels implements AsyncDisposable {
   async removeAll(signal: AbortSignal): Promise<void> {
     this.#relays.update([], { index: 0, keys: new Map() }, []);
     this.#direct.update([], { index: 0, ordinal: 0, keys: new Map() });
+    await this.#tls.update([], { index: 0, keys: new Map() }, []);
     await this.#ports.use(new Set(), signal);
     if (!existsSync(join(this.#options.stateDir, "wireguard"))) return;
     using devices = await this.#open(signal);
