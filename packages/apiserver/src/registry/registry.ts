@@ -163,8 +163,9 @@ export class Registry {
     const run = (): Promise<T> =>
       this.write((tx) => work({ ...replay.attempt(this.env, tx), request, replay }));
     const settled = (): Promise<T> => untilSettled(run, this.#patience(request));
-    if (isSliced) return this.#inLine(request, settled);
+    // A webhook may write the object itself, and would wait for the write that waits for it.
     if (this.#mayWait(request)) return settled();
+    if (isSliced) return this.#inLine(request, settled);
     return this.write((tx) => work({ env: this.env, tx, request, replay }));
   }
 
