@@ -314,5 +314,6 @@ describe("what a member keeps in mind of a service", () => {
       { numRuns: 150 },
     );
     expect(slices).toBeGreaterThan(150);
-  });
+    // Five seconds of computing: a busy machine takes many times as long.
+  }, 120_000);
 });
