@@ -114,7 +114,7 @@ const isRefused = (write: Promise<unknown>): Promise<boolean> =>
   );
 
 describe("the hub's API server", () => {
-  it("lets a member write only gateways of its own, and neither status, blocks nor networks", async () => {
+  it("lets a member write only gateways of its own, and neither conditions, blocks nor networks", async () => {
     const at = (namespace: string, name: string) => ({ metadata: { namespace, name } });
     const gateway = (namespace: string, name: string, spec: Partial<Gateway["spec"]> = {}): Gateway => ({
       ...at(namespace, name),
@@ -127,6 +127,14 @@ describe("the hub's API server", () => {
     }));
     const [block] = (await asM.list(ADDRESS_BLOCKS, { namespace: VIEW })).items;
     const accepted = { status: { conditions: [] } };
+    const paths = (count: number, cluster = "a") => ({
+      paths: Array.from({ length: count }, () => ({
+        cluster,
+        ordinal: 0,
+        path: "none" as const,
+        keyEpoch: 1,
+      })),
+    });
     const writes = [
       asM.create(GATEWAYS, gateway("fleet-member-a", "a-1", { cluster: "a" })),
       asM.create(GATEWAYS, gateway(VIEW, "m-1")),
@@ -136,10 +144,25 @@ describe("the hub's API server", () => {
       asM.create(GATEWAYS, gateway(MAILBOX, "m-1", { keys: [{ epoch: 1, publicKey: "AAAA" }] })),
       asM.create(GATEWAYS, gateway(MAILBOX, "m-4", { ordinal: 4 })),
       asM.mergePatch(GATEWAYS, OWN, accepted, { subresource: "status" }),
+      asM.mergePatch(GATEWAYS, objectKey(VIEW, "m-0"), { status: paths(1) }, { subresource: "status" }),
+      asM.mergePatch(
+        GATEWAYS,
+        objectKey("fleet-member-a", "a-0"),
+        { status: paths(1) },
+        { subresource: "status" },
+      ),
+      asM.mergePatch(GATEWAYS, OWN, { status: paths(1024) }, { subresource: "status" }),
+      asM.mergePatch(
+        GATEWAYS,
+        OWN,
+        { status: paths(1, "\u001B[31m".repeat(100)) },
+        { subresource: "status" },
+      ),
       asM.mergePatch(ADDRESS_BLOCKS, keyOf(block!), { spec: { ipv4: ["10.112.0.0/12"] } }),
       asM.create(MESH_NETWORKS, { ...at(MAILBOX, "p"), spec: {} as never }),
     ];
     expect(await Promise.all(writes.map(isRefused))).toEqual(writes.map(() => true));
+    await asM.mergePatch(GATEWAYS, OWN, { status: paths(1) }, { subresource: "status" });
   });
 });
 

@@ -2,6 +2,8 @@ import { Command } from "@commander-js/extra-typings";
 import { renderStatus } from "@fairlead/fleet/cli/fleet/render-status.ts";
 import { findHubProgram } from "@fairlead/fleet/cli/fleet/hub-program.ts";
 import { isFleetHealthy, readFleet, summarizeFleet } from "@fairlead/fleet/cli/fleet/status.ts";
+import { renderPaths } from "@fairlead/fleet/cli/fleet/render-paths.ts";
+import { arePathsHealthy, summarizePaths } from "@fairlead/fleet/cli/fleet/paths.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
@@ -28,6 +30,7 @@ export function command(): Program {
       "kubeconfig context with read access to the hub; default: the current context",
     )
     .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
+    .option("--paths", "show the tunnels between members of parallel networks; exit code 3 if one has none")
     .addOption(listOption())
     .action((flags) =>
       runForPeople("status", async ({ deps, signal }) => {
@@ -45,9 +48,16 @@ export function command(): Program {
             },
           );
         });
+        const nowMs = clockOfServer(hub, deps.clock).now();
+        if (flags.paths === true) {
+          const paths = summarizePaths(snapshot, nowMs);
+          console.log(renderPaths(paths, flags.output, nowMs));
+          if (!arePathsHealthy(paths)) process.exitCode = UNHEALTHY;
+          return;
+        }
         const program = await findHubProgram(hub, deps, signal);
         const status = { hub: program, ...summarizeFleet(snapshot) };
-        console.log(renderStatus(status, flags.output, clockOfServer(hub, deps.clock).now()));
+        console.log(renderStatus(status, flags.output, nowMs));
         if (!isFleetHealthy(status)) process.exitCode = UNHEALTHY;
       }),
     );

@@ -24,6 +24,7 @@ const OWN: readonly Access[] = [
   allow(INTERNAL_SERVICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
   allow(ENDPOINT_SLICE_EXPORTS, [...WATCH, "create", "patch", "delete"]),
   allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
+  allow(GATEWAYS, ["patch"], { subresource: "status" }),
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
   allow(LEASES, ["create", "patch"]),

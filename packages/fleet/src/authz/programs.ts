@@ -233,6 +233,7 @@ export const NODE_ACCESS: ProgramAccess = {
     allow(ADDRESS_BLOCKS, WATCH),
     allow(ADDRESS_BLOCKS, ["patch"], { subresource: "status" }),
     allow(GATEWAYS, [...WATCH, "patch"]),
+    allow(GATEWAYS, ["patch"], { subresource: "status" }),
   ],
 };
 

@@ -1,7 +1,9 @@
+import { sameJson } from "@fairlead/base/json.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { containsAddress, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import { isSpecialPurpose } from "@fairlead/base/netaddr/special-purpose.ts";
 import { type Gateway, type GatewayCandidate, MAX_ORDINAL } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { Change } from "@fairlead/kube/types.ts";
 import { isPortNumber, isSubdomain, shown } from "./formats.ts";
 
 /** What a member may say of its gateways. Pure. */
@@ -14,6 +16,18 @@ export function gatewayName(cluster: string, ordinal: number): string {
 /** The names of all gateways that a member may have. */
 export function gatewayNames(cluster: string): string[] {
   return Array.from({ length: MAX_ORDINAL + 1 }, (_, ordinal) => gatewayName(cluster, ordinal));
+}
+
+/** Whether a Gateway changed in something other than the report of its tunnels, which nothing is decided by. */
+export function isMoreThanPaths({ before, after }: Change<Gateway>): boolean {
+  if (before === undefined || after === undefined) return true;
+  const facts = ({ metadata, spec, status }: Gateway) => ({
+    spec,
+    conditions: status?.conditions,
+    deletionTimestamp: metadata.deletionTimestamp,
+    uid: metadata.uid,
+  });
+  return !sameJson(facts(before), facts(after));
 }
 
 /** As in the CRD, which an older hub may not have. */

@@ -73,6 +73,9 @@ describe("the hub's metrics of its fleet", () => {
     })),
     gateways: ["fleet-view-p", "fleet-member-a"].map((namespace) => ({
       metadata: { namespace, name: "a-0" },
+      ...(namespace === "fleet-view-p"
+        ? {}
+        : { status: { paths: ["relay", "none", "relay"].map((path) => ({ path })) } }),
     })),
   };
   const clock = new FakeClock();
@@ -96,6 +99,9 @@ describe("the hub's metrics of its fleet", () => {
       'fairlead_fleet_network_members{profile="p"} 2',
       'fairlead_fleet_network_ready{profile="p"} 1',
       'fairlead_fleet_network_gateways{profile="p"} 1',
+      'fairlead_fleet_network_tunnels{member="a",path="relay"} 2',
+      'fairlead_fleet_network_tunnels{member="a",path="none"} 1',
+      'fairlead_fleet_network_tunnels{member="a",path="direct"} 0',
       'fairlead_fleet_network_free_blocks{profile="p",family="IPv4"} 478',
       'fairlead_fleet_network_free_blocks{profile="p",family="IPv6"} 254',
     ])

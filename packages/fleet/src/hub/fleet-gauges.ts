@@ -29,6 +29,10 @@ const GAUGES = {
   network_members: [["profile"], "Members of a ClusterMeshProfile."],
   network_ready: [["profile"], "1 if the condition Ready of a ClusterMeshProfile is True, otherwise 0."],
   network_gateways: [["profile"], "Gateways of a parallel network that its members see."],
+  network_tunnels: [
+    ["member", "path"],
+    "Tunnels of a member's gateways by the way that their packets take: direct, relay, tcp or none.",
+  ],
   network_free_blocks: [
     ["profile", "family"],
     "Blocks of fleet addresses that a parallel network can still give to members.",

@@ -7,6 +7,7 @@ import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { RELAY_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { GATEWAYS, RELAYS, type Relay } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { isMoreThanPaths } from "#domain/gateway.ts";
 import { FLEET_SYSTEM_NAMESPACE, isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import { type RelayGateway, relayGateway } from "./gateway-keys.ts";
 
@@ -40,7 +41,7 @@ export function createHubRelay(options: HubRelayOptions, deps: RuntimeDeps): Con
     {
       name: "relay",
       concurrency: 1,
-      sources: [watching(relays), watching(gateways, () => [all])],
+      sources: [watching(relays), watching(gateways, (change) => (isMoreThanPaths(change) ? [all] : []))],
       async reconcile(key, signal) {
         if (key === all) {
           // In mailboxes they are as members say.

@@ -6,6 +6,7 @@ import {
   CONDITIONS,
   crd,
   int32,
+  int64,
   list,
   mapList,
   NAME_FITS_LABEL,
@@ -15,6 +16,7 @@ import {
   textMap,
   time,
 } from "../crd-schema.ts";
+import { PATH_KINDS } from "./v1alpha1/mesh.ts";
 
 /** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
 
@@ -96,6 +98,26 @@ const RELAY = {
   "publicKey!": text("X25519 public key. Base64.", KEY),
   tlsPort: int32("TCP port for gateways whose UDP is dropped. Default: none.", PORT),
 };
+
+const COUNT = { minimum: 0 };
+const PATH = object({
+  "cluster!": text("The other member.", CLUSTER),
+  "ordinal!": int32("Of the other gateway.", { minimum: 0, maximum: 3 }),
+  "path!": oneOf(
+    PATH_KINDS,
+    '"direct": to the other gateway. "relay": through a relay. "tcp": through a relay over TLS. "none": nothing is answered.',
+  ),
+  "keyEpoch!": int32("The epoch of the keys in use.", { minimum: 1 }),
+  mtu: int32("MTU of the tunnel. Unit: bytes.", COUNT),
+  rttMs: int32("Round trip through the tunnel, smoothed. Unit: milliseconds.", COUNT),
+  lossPercent: int32("Probes of the last ten seconds without an answer. Unit: percent.", {
+    minimum: 0,
+    maximum: 100,
+  }),
+  lastHandshake: time("When keys were agreed last. Absent: never."),
+  sentBytes: int64("Encrypted bytes since the device was made.", COUNT),
+  receivedBytes: int64("Encrypted bytes since the device was made.", COUNT),
+});
 
 export const MESH_HUB_CRDS: readonly CustomResourceDefinition[] = [
   crd({
@@ -272,7 +294,11 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                 maximum: 1023,
               }),
             }),
-            status: object({ conditions: CONDITIONS }),
+            status: object({
+              conditions: CONDITIONS,
+              paths: { ...atomicList(PATH, "Its tunnels to gateways of other members."), maxItems: 1023 },
+              pathsReportedAt: time("When the node reported its tunnels last: at least every ten minutes."),
+            }),
           },
           "A gateway of a member: it ends the tunnels to gateways of other members.",
           NAME_FITS_LABEL,

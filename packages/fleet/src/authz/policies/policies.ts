@@ -95,7 +95,7 @@ const OF_MEMBERS = [
 const WRITERS: readonly ValidatingAdmissionPolicy[] = [
   policy({
     name: "fairlead-mailbox-owner",
-    rules: [...on(ALL_WRITES, OF_MEMBERS), ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS], "status")],
+    rules: [...on(ALL_WRITES, OF_MEMBERS), ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS, GATEWAYS], "status")],
     only: [IN_MAILBOX],
     variables: WHO,
     validations: [
@@ -112,7 +112,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
     rules: [
       ...on(ALL_WRITES, [IMPORTED_SERVICES, INTERNAL_MEMBER_CLUSTERS, MESH_NETWORKS, ADDRESS_BLOCKS]),
       ...on(["CREATE", "DELETE"], [ENDPOINT_SLICE_IMPORTS]),
-      ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS, GATEWAYS], "status"),
+      ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS], "status"),
     ],
     only: [IN_MAILBOX_OR_VIEW],
     variables: WHO,
@@ -127,7 +127,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
   }),
   policy({
     name: "fairlead-view",
-    rules: on(ALL_WRITES, [GATEWAYS]),
+    rules: [...on(ALL_WRITES, [GATEWAYS]), ...on(["UPDATE"], [GATEWAYS], "status")],
     only: [IN_VIEW],
     variables: WHO,
     validations: [
@@ -257,6 +257,19 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       {
         expression: 'object.metadata.name == object.spec.cluster + "-" + string(object.spec.ordinal)',
         message: "metadata.name must be the name of the member, a dash, and spec.ordinal",
+      },
+    ],
+  }),
+  policy({
+    name: "fairlead-gateway-reports",
+    rules: on(["UPDATE"], [GATEWAYS], "status"),
+    only: [IN_MAILBOX],
+    variables: WHO,
+    validations: [
+      {
+        expression:
+          "!variables.isOwner || object.?status.?conditions.orValue([]) == oldObject.?status.?conditions.orValue([])",
+        message: "status.conditions are written by the hub; a member writes status.paths",
       },
     ],
   }),

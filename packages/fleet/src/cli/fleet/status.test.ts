@@ -23,6 +23,7 @@ const EMPTY: FleetSnapshot = {
   reports: [],
   internalMembers: [],
   profiles: [],
+  gateways: [],
 };
 
 type Member = FleetSnapshot["members"][number];

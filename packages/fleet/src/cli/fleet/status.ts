@@ -20,6 +20,8 @@ import {
 import {
   CLUSTER_MESH_PROFILES,
   type ClusterMeshProfile,
+  type Gateway,
+  GATEWAYS,
   type NetworkMode,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
@@ -117,6 +119,8 @@ export interface FleetSnapshot {
   readonly reports: readonly NamespaceReport[];
   readonly internalMembers: readonly InternalMemberCluster[];
   readonly profiles: readonly ClusterMeshProfile[];
+  /** In mailboxes, and copies in views. */
+  readonly gateways: readonly Gateway[];
 }
 
 export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<FleetSnapshot> {
@@ -130,6 +134,7 @@ export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<F
     reports,
     ofMembers,
     profiles,
+    gateways,
   ] = await Promise.all([
     hub.list(MEMBER_CLUSTERS, { signal }),
     hub.list(LEASES, { signal }),
@@ -139,11 +144,9 @@ export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<F
     hub.list(IMPORTED_SERVICES, { signal }),
     hub.list(NAMESPACE_REPORTS, { signal }),
     hub.list(INTERNAL_MEMBER_CLUSTERS, { signal }),
-    // An older hub does not have this kind.
-    hub.list(CLUSTER_MESH_PROFILES, { signal }).catch((error: unknown) => {
-      if (!hasCode(error, "API_NOT_FOUND")) throw error;
-      return { items: [] };
-    }),
+    // An older hub does not have these kinds.
+    hub.list(CLUSTER_MESH_PROFILES, { signal }).catch(orNone),
+    hub.list(GATEWAYS, { signal }).catch(orNone),
   ]);
   return {
     members: members.items,
@@ -155,7 +158,13 @@ export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<F
     reports: reports.items,
     internalMembers: ofMembers.items,
     profiles: profiles.items,
+    gateways: gateways.items,
   };
+}
+
+function orNone(error: unknown): { readonly items: [] } {
+  if (!hasCode(error, "API_NOT_FOUND")) throw error;
+  return { items: [] };
 }
 
 export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {

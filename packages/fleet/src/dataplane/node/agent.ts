@@ -13,15 +13,17 @@ import type { Controller, Informer, KubeClient, ReconcileResult, Source } from "
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { isMoreThanPaths } from "#domain/gateway.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
 import { planExposed, planPods } from "./exposure.ts";
 import { createNodeInformers, type NodeInformers } from "./informers.ts";
 import { type Attached, Attachments } from "./attachments.ts";
 import { EchoProbes } from "./echo-probes.ts";
-import { planFleetNetwork } from "./fleet-network.ts";
+import { planFleetNetwork, tunnelTarget } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
+import { PathReporter, type Reported } from "./path-reporter.ts";
 import { allocationsOf, isPodChanged, type NodeState, readState } from "./state.ts";
 import { renderFleetTable } from "./table.ts";
 import { TUNNEL_MTU, type TunnelState, Tunnels } from "./tunnels.ts";
@@ -57,6 +59,7 @@ class NodeAgent implements Component {
   readonly #probes: EchoProbes;
   readonly #attachments: Attachments;
   readonly #controller: Controller;
+  readonly #reporter: PathReporter;
   readonly #stack = new AsyncDisposableStack();
   readonly #key: ObjectKey;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
@@ -94,6 +97,7 @@ class NodeAgent implements Component {
       },
       deps,
     );
+    this.#reporter = new PathReporter({ client, deps, read: (signal) => this.#readPaths(signal) });
   }
 
   #sources(): Source[] {
@@ -103,7 +107,7 @@ class NodeAgent implements Component {
     return [
       watching(networks, own),
       watching(blocks, own),
-      watching(gateways, own),
+      watching(gateways, (change) => (isMoreThanPaths(change) ? own() : [])),
       watching(pods, (change) => (isPodChanged(change) ? [this.#key] : [])),
       watching(slices, own),
       watching(fleetExports, own),
@@ -125,6 +129,8 @@ class NodeAgent implements Component {
     this.#stack.use(this.#controller);
     await this.#controller.start(signal);
     this.#controller.enqueue(this.#key);
+    this.#stack.use(this.#reporter);
+    await this.#reporter.start(signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -178,6 +184,16 @@ class NodeAgent implements Component {
     await this.#kernel.remove(signal);
     this.#comparedAtMs = Number.NEGATIVE_INFINITY;
     this.#options.deps.log.info("this node is in no parallel network any more; its part was removed");
+  }
+
+  async #readPaths(signal: AbortSignal): Promise<Reported> {
+    const state = readState(this.#informers, this.#options.nodeName);
+    const observed = await this.#tunnels.observe(signal);
+    return {
+      gateway: state?.gateway,
+      relays: state?.network.relays ?? [],
+      tunnels: observed.map((it) => ({ ...it, echo: this.#probes.stateOf(tunnelTarget(it.pair)) })),
+    };
   }
 
   /** @returns When released addresses are free again. Unit: milliseconds. */

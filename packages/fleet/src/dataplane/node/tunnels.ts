@@ -16,6 +16,7 @@ import { tunnelTarget } from "./fleet-network.ts";
 import { loadKeys } from "./keys.ts";
 import { isWireGuardDevice } from "./names.ts";
 import { choosePath, type ChosenPath } from "./path-choice.ts";
+import type { Tunnel } from "./path-report.ts";
 import { RelayPaths } from "./relay-paths.ts";
 import type { NodeState } from "./state.ts";
 import { TlsPaths } from "./tls-paths.ts";
@@ -59,6 +60,8 @@ export class Tunnels implements AsyncDisposable {
   /** The path that this gateway chose for each pair. */
   #chosen: ReadonlyMap<string, ChosenPath> = new Map();
   #devices: WireguardDevices | undefined;
+  /** Those that have a device. */
+  #pairs: readonly Pair[] = [];
   /** Why peers of a device are left out. */
   readonly #refused = new Map<string, string>();
 
@@ -108,11 +111,8 @@ export class Tunnels implements AsyncDisposable {
       isNew ||= result.isCreated;
     }
     await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
-    return {
-      pairs: pairs.filter((it) => planned.some(({ name }) => name === it.device)),
-      devices: planned.map((it) => it.name),
-      isNew,
-    };
+    this.#pairs = pairs.filter((it) => planned.some(({ name }) => name === it.device));
+    return { pairs: this.#pairs, devices: planned.map((it) => it.name), isNew };
   }
 
   /** Where each tunnel is sent. The gateway of the higher name begins at a relay and then follows the other one. */
@@ -141,6 +141,19 @@ export class Tunnels implements AsyncDisposable {
     }
     this.#chosen = chosen;
     return new Map([...chosen].map(([id, it]) => [id, endpointText(it.endpoint)]));
+  }
+
+  /** The tunnels as WireGuard has them. */
+  async observe(signal: AbortSignal): Promise<readonly Omit<Tunnel, "echo">[]> {
+    const names = [...new Set(this.#pairs.map((it) => it.device))];
+    const devices = new Map(
+      await Promise.all(names.map(async (it) => [it, await this.#devices?.read(it, signal)] as const)),
+    );
+    return this.#pairs.map((pair) => {
+      const device = devices.get(pair.device);
+      const peer = device?.peers.find((it) => it.publicKey === pair.remoteKey);
+      return { pair, peer, mtu: device?.mtu ?? TUNNEL_MTU };
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -220,6 +233,7 @@ export class Tunnels implements AsyncDisposable {
 
   /** For a node that is not a gateway any more. Also removes the devices of an earlier agent. */
   async removeAll(signal: AbortSignal): Promise<void> {
+    this.#pairs = [];
     this.#relays.update([], { index: 0, keys: new Map() }, []);
     this.#direct.update([], { index: 0, ordinal: 0, keys: new Map() });
     await this.#tls.update([], { index: 0, keys: new Map() }, []);

@@ -1,6 +1,7 @@
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { CLUSTER_MESH_PROFILES } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
+import { isMoreThanPaths } from "#domain/gateway.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -39,7 +40,7 @@ export function createMesh(parts: Parts): Controller {
       concurrency: 1,
       sources: [
         watching(informers.profiles, always),
-        watching(informers.gateways, always),
+        watching(informers.gateways, (change) => (isMoreThanPaths(change) ? [ALL] : [])),
         watching(informers.blocks, always),
         watching(informers.networks, always),
         watching(informers.relays, always),

@@ -1,15 +1,20 @@
 import { tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { Labels } from "@fairlead/base/metrics.ts";
-import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { type ClusterMeshProfile, type Gateway, PATH_KINDS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { blockCount } from "#domain/address-plan.ts";
-import { viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
+import { clusterOfMailbox, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import type { MeshInformers } from "./informers.ts";
 
 /** What metrics show of networks. */
 
 export interface NetworkSample {
-  readonly name: "network_members" | "network_ready" | "network_gateways" | "network_free_blocks";
+  readonly name:
+    | "network_members"
+    | "network_ready"
+    | "network_gateways"
+    | "network_free_blocks"
+    | "network_tunnels";
   readonly labels: Labels;
   readonly value: number;
 }
@@ -17,7 +22,25 @@ export interface NetworkSample {
 type Networks = Pick<MeshInformers, "profiles" | "blocks" | "gateways">;
 
 export function readNetworkSamples(networks: Networks): NetworkSample[] {
-  return [...networks.profiles.store.list()].flatMap((it) => samplesOf(networks, it));
+  return [
+    ...[...networks.profiles.store.list()].flatMap((it) => samplesOf(networks, it)),
+    ...tunnelSamples(networks.gateways.store.list()),
+  ];
+}
+
+/** What members report of the tunnels of their gateways. */
+function tunnelSamples(gateways: Iterable<Gateway>): NetworkSample[] {
+  const reports = [...gateways].filter((it) => it.status?.paths !== undefined);
+  const byMember = Map.groupBy(reports, (it) => clusterOfMailbox(it.metadata.namespace));
+  return [...byMember].flatMap(([member, all]) => {
+    if (member === undefined) return [];
+    const paths = all.flatMap((it) => it.status?.paths ?? []);
+    return PATH_KINDS.map((path) => ({
+      name: "network_tunnels" as const,
+      labels: { member, path },
+      value: paths.filter((it) => it.path === path).length,
+    }));
+  });
 }
 
 function samplesOf(

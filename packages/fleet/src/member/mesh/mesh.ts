@@ -7,6 +7,7 @@ import {
   RELEASED_AT_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { isMoreThanPaths } from "#domain/gateway.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -115,7 +116,11 @@ export function createMesh(parts: MeshParts): Controller {
         watching(mailbox.internalMembers, () => [NETWORK]),
         watching(mesh.networks, ({ key }) => [copyKey(MESH_NETWORKS, splitKey(key).name)]),
         watching(mesh.blocks, ({ key }) => [copyKey(ADDRESS_BLOCKS, splitKey(key).name), NODES]),
-        watching(mesh.gateways, ({ key }) => [copyKey(GATEWAYS, splitKey(key).name), NODES, MAILBOX]),
+        watching(mesh.gateways, (change) =>
+          isMoreThanPaths(change)
+            ? [copyKey(GATEWAYS, splitKey(change.key).name), NODES, MAILBOX]
+            : [MAILBOX],
+        ),
         watching(ranges.nodes, () => [NODES]),
       ],
     },

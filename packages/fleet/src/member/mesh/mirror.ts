@@ -61,9 +61,30 @@ export function createMirror(session: Session, mesh: MeshInformers, onChange: ()
         await applyIfChanged(hub, GATEWAYS, { current, desired, fieldManager: MEMBER_MANAGER, signal });
         await tell(session, gateway, { current, index: source.find(GATEWAYS, name)?.spec.index }, signal);
       }
+      // After the rest: an older hub refuses it.
+      for (const gateway of own)
+        await mirrorPaths(session, gateway, store.get(objectKey(namespace, gateway.metadata.name)), signal);
     },
     [Symbol.asyncDispose]: end,
   };
+}
+
+/** The report of the node on its tunnels; for the first one the object in the mailbox has to exist. */
+async function mirrorPaths(
+  { hub }: Session,
+  { status: { paths, pathsReportedAt } = {} }: Gateway,
+  current: Gateway | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  if (current === undefined || paths === undefined || pathsReportedAt === undefined) return;
+  const { namespace = "", name } = current.metadata;
+  await applyIfChanged(hub, GATEWAYS, {
+    current,
+    desired: { metadata: { namespace, name }, status: { paths, pathsReportedAt } },
+    fieldManager: MEMBER_MANAGER,
+    subresource: "status",
+    signal,
+  });
 }
 
 /** Writes what the hub says of a gateway where its node and its owner see it. */

@@ -124,6 +124,33 @@ export interface GatewayCandidate {
 }
 
 /**
+ * Which way the packets of a tunnel take: to the other gateway, through a relay, through a relay over TLS, or none that is
+ * answered.
+ */
+export const PATH_KINDS = ["direct", "relay", "tcp", "none"] as const;
+export type PathKind = (typeof PATH_KINDS)[number];
+
+/** The tunnel of a gateway to one of another member, as it was when `status.pathsReportedAt` says. */
+export interface GatewayPath {
+  cluster: string;
+  ordinal: number;
+  path: PathKind;
+  /** Of the keys in use. */
+  keyEpoch: number;
+  /** Of the tunnel. Unit: bytes. */
+  mtu?: number;
+  /** Round trip through the tunnel, smoothed. Absent without answers. Unit: milliseconds. */
+  rttMs?: number;
+  /** Probes of the last ten seconds without an answer. Unit: percent. */
+  lossPercent?: number;
+  /** RFC 3339. Absent: none yet. */
+  lastHandshake?: string;
+  /** Encrypted bytes since the device was made. */
+  sentBytes?: number;
+  receivedBytes?: number;
+}
+
+/**
  * One gateway of a member. In `fleet-system` of the member: `cluster`, `ordinal`, `node` by its agent, the rest by
  * `fairlead node` on that node. The agent copies it to the mailbox; the hub checks it, adds `index`, and copies it to the view;
  * each member copies those of other members to its `fleet-system`.
@@ -147,6 +174,10 @@ export interface Gateway extends KubeObject {
   status?: {
     /** "Accepted": whether the hub shows it to other members, and why not. In the mailbox, and copied to its owner. */
     conditions?: Condition[];
+    /** Its tunnels, written by its node and copied to the mailbox. Reported when something changes, and every ten minutes. */
+    paths?: GatewayPath[];
+    /** RFC 3339. */
+    pathsReportedAt?: string;
   };
 }
 
