@@ -39,12 +39,18 @@ export function planNetworks(
     const view = viewNamespaceOf(name);
     const shown = [...informers.blocks.store.list()].filter((it) => it.metadata.namespace === view);
     const blocks = [...shown, ...rememberedBlocks(name, shown, informers.internalMembers.store.list())];
+    const network = informers.networks.store.get(objectKey(view, name))?.spec;
     const usable = problem === undefined ? profile : asFlat(profile);
     return {
       view,
       selected,
-      addresses: planAddresses({ ...selected, profile: usable, blocks, nodesOf, progressOf, nowMs }),
-      epoch: planEpoch({ profile, gateways: shownBy(informers, selected), nowMs }),
+      addresses: planAddresses({ ...selected, profile: usable, network, blocks, nodesOf, progressOf, nowMs }),
+      epoch: planEpoch({
+        profile,
+        known: network?.keyEpoch,
+        gateways: shownBy(informers, selected),
+        nowMs,
+      }),
     };
   };
   const selected = selectMembers(informers.profiles.store.list(), informers.members.store.list());

@@ -34,6 +34,7 @@ function planned(view: Partial<AddressesView>) {
   return planAddresses({
     profile: profileOf(),
     members: [],
+    network: undefined,
     blocks: [],
     nodesOf: () => 1,
     progressOf: () => undefined,
@@ -80,6 +81,7 @@ describe("the addresses of members", () => {
           }
         }
       }),
+      { numRuns: 30 },
     );
   });
 
@@ -157,6 +159,9 @@ describe("the addresses of members", () => {
       EPOCH,
     );
     expect(conditions[0]?.message).toContain("stay in use while members have blocks of them");
+    const network = { ...status.addresses, mode: "parallel" as const, vipIPv4: "", vipIPv6: "", keyEpoch: 1 };
+    const lost = { profile: profileOf("10.64.0.0/16"), network, members: members("a"), blocks: stored(plan) };
+    expect(ipv4Of(planned(lost))).toEqual(ipv4Of(plan));
     const free = planned({ profile: changed, members: members("b") });
     expect(ipv4Of(free)).toEqual({ b: "10.64.0.0/21" });
   });

@@ -4,6 +4,7 @@ import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/typ
 import {
   type AddressBlock,
   type ClusterMeshProfile,
+  type MeshNetwork,
   RELEASED_AT_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import {
@@ -33,6 +34,8 @@ export interface AddressesView {
   readonly profile: ClusterMeshProfile;
   /** Oldest first. */
   readonly members: readonly MemberCluster[];
+  /** What the view says of the network; it may be there when the status of the profile was lost. */
+  readonly network: MeshNetwork["spec"] | undefined;
   /** Those of the view. */
   readonly blocks: readonly AddressBlock[];
   /** How many blocks the nodes of a member need; undefined: its agent has not reported yet, or takes no part. */
@@ -72,7 +75,7 @@ export function planAddresses(view: AddressesView): AddressesPlan {
     .map(({ metadata, spec }) => ({ spec, at: releasedAt(metadata.annotations, nowMs) }))
     .filter((it) => nowMs - Date.parse(it.at) < RECLAIM_MS);
   const rest = { released };
-  const plan = pinnedPlan(profile, live.length > 0) ?? planOf(profile);
+  const plan = pinnedPlan(profile.status?.addresses ?? view.network, live.length > 0) ?? planOf(profile);
   const reclaimInMs = released.map((it) => Date.parse(it.at) + RECLAIM_MS - nowMs);
   if (profile.spec.network.mode === "flat" && live.length === 0)
     return { plan: undefined, blocks: [], faults: [], ...rest, againInMs: soonest(reclaimInMs) };
@@ -154,9 +157,12 @@ function releasedAt(annotations: Readonly<Record<string, string>> | undefined, n
 }
 
 /** Prefixes that members have blocks of stay, whatever the profile says now. */
-function pinnedPlan({ status }: ClusterMeshProfile, isUsed: boolean): AddressPlan | undefined {
-  const ipv4 = tryParsePrefix(status?.addresses?.ipv4 ?? "");
-  const ipv6 = tryParsePrefix(status?.addresses?.ipv6 ?? "");
+function pinnedPlan(
+  addresses: { readonly ipv4: string; readonly ipv6: string } | undefined,
+  isUsed: boolean,
+): AddressPlan | undefined {
+  const ipv4 = tryParsePrefix(addresses?.ipv4 ?? "");
+  const ipv6 = tryParsePrefix(addresses?.ipv6 ?? "");
   const isPinned = isUsed && ipv4?.family === "IPv4" && ipv6?.family === "IPv6";
   return isPinned ? planOfPrefixes(ipv4, ipv6) : undefined;
 }

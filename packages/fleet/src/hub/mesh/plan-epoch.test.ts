@@ -28,7 +28,7 @@ function gateway(...epochs: number[]): Gateway["spec"] {
   return { cluster: "a", ordinal: 0, node: "n", keys: epochs.map((epoch) => ({ epoch, publicKey: "k" })) };
 }
 const planned = (facts: Facts, gateways: readonly Gateway["spec"][] = []) =>
-  planEpoch({ profile: profile(facts), gateways, nowMs: NOW });
+  planEpoch({ profile: profile(facts), known: undefined, gateways, nowMs: NOW });
 const since = (hours: number) => `2026-06-01T${String(24 - hours).padStart(2, "0")}:00:00Z`;
 
 describe("keys of gateways", () => {
@@ -63,6 +63,11 @@ describe("keys of gateways", () => {
     expect(planned({ status: recent, request: "x" }, [gateway(1, 2), gateway()]).epoch.keyEpoch).toBe(3);
     const old = { keyEpoch: 2, keyEpochSince: since(1) };
     expect(planned({ status: old, request: "x" }, late).epoch.keyEpoch).toBe(3);
+  });
+
+  it("do not begin again when the status of the profile is lost", () => {
+    const { epoch } = planEpoch({ profile: profile({}), known: 7, gateways: [], nowMs: NOW });
+    expect(epoch.keyEpoch).toBe(7);
   });
 
   it("do not wait for years because a clock was wrong", () => {

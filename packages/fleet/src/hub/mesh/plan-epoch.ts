@@ -16,6 +16,8 @@ const FIRST_EPOCH = 1;
 
 interface EpochView {
   readonly profile: ClusterMeshProfile;
+  /** The epoch that members know; the status of the profile may have been lost. */
+  readonly known: number | undefined;
   /** Those that the members of the network see. */
   readonly gateways: readonly Gateway["spec"][];
   readonly nowMs: number;
@@ -29,8 +31,9 @@ interface EpochPlan {
   readonly againInMs: number | undefined;
 }
 
-export function planEpoch({ profile, gateways, nowMs }: EpochView): EpochPlan {
-  const { keyEpoch = FIRST_EPOCH, keyRotationRequest } = profile.status ?? {};
+export function planEpoch({ profile, known, gateways, nowMs }: EpochView): EpochPlan {
+  const { keyRotationRequest } = profile.status ?? {};
+  const keyEpoch = epochOf(profile, known);
   const keyEpochSince = sinceOf(profile, nowMs);
   const request = profile.metadata.annotations?.[ROTATE_KEYS_ANNOTATION];
   const handled = keyRotationRequest === undefined ? {} : { keyRotationRequest };
@@ -53,6 +56,10 @@ export function planEpoch({ profile, gateways, nowMs }: EpochView): EpochPlan {
     },
     againInMs: undefined,
   };
+}
+
+function epochOf({ status }: ClusterMeshProfile, known = FIRST_EPOCH): number {
+  return Math.max(status?.keyEpoch ?? FIRST_EPOCH, known);
 }
 
 /** A time that cannot be read, or is in the future, is replaced: it could hold up keys for years. */
