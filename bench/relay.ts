@@ -4,7 +4,7 @@
  *
  *   npm run bench -- relay [--rounds 5] [--seconds 3]
  *
- * Throughput and CPU by iperf3 (Debian package iperf3): CPU is that of both ends, of WireGuard, and of the relay's processes.
+ * Throughput and CPU by iperf3 if it is installed: CPU is that of both ends, of WireGuard, and of the relay's processes.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

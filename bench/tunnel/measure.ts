@@ -1,7 +1,7 @@
 import { exec } from "@fairlead/base/exec.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
-import { cpuSeconds, type Path, receive, send } from "./load.ts";
+import { cpuSeconds, hasIperf3, type Path, transfer } from "./load.ts";
 
 interface Figures {
   readonly megabits: number[];
@@ -25,6 +25,8 @@ export async function comparePaths(
     readonly limit: "first" | "others";
   },
 ): Promise<void> {
+  const sender = hasIperf3() ? "iperf3" : "a sender of our own, since iperf3 is missing";
+  console.log(`${options.rounds} rounds of ${options.seconds} s for each path, by ${sender}\n`);
   const all = new Map<Path, Figures>(paths.map((it) => [it, { megabits: [], cpuPerGigabit: [], rttMs: [] }]));
   for (let round = 0; round < options.rounds; round++)
     for (const [path, figures] of all) await measure(path, figures, options);
@@ -37,9 +39,8 @@ async function measure(
   options: { readonly seconds: number; readonly signal: AbortSignal },
 ): Promise<void> {
   figures.rttMs.push(await medianRtt(path, options.signal));
-  await using _ = await receive(path, options.signal);
   const before = cpuSeconds(path.pids);
-  const { bits, cpuSeconds: ends } = await send(path, options);
+  const { bits, cpuSeconds: ends } = await transfer(path, options);
   const tunnels = cpuSeconds(path.pids) - before;
   figures.megabits.push(bits / options.seconds / 1e6);
   figures.cpuPerGigabit.push((ends + tunnels) / (bits / 1e9));
