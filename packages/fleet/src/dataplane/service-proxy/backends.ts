@@ -2,6 +2,7 @@ import type { ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Endpoint, EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import type { Weights } from "./maglev.ts";
 import type { Family, Scope } from "./names.ts";
 
 /** The node whose kernel is programmed. */
@@ -15,17 +16,29 @@ export interface NodePlace {
 export type Backend = string;
 
 export interface Backends extends Readonly<Record<Scope, readonly Backend[]>> {
+  /** Of a list, if they are not all alike. */
+  readonly weights: Readonly<Record<Scope, Weights | undefined>>;
   /** Addresses of the endpoints on this node. */
   readonly localAddresses: readonly string[];
 }
 
+/** What the endpoints of several slices together get of the requests. */
+export interface SliceShare {
+  readonly group: string;
+  /** All slices of a group have the same. */
+  readonly weight: number;
+}
+
 interface BackendQuery {
+  /** Undefined: all endpoints are alike. */
+  readonly shareOf?: ((slice: EndpointSlice) => SliceShare) | undefined;
   readonly port: ServicePort;
   readonly family: Family;
   readonly node: NodePlace;
 }
 
 interface Candidate {
+  readonly share: SliceShare | undefined;
   readonly address: string;
   readonly backend: Backend;
   readonly isLocal: boolean;
@@ -44,9 +57,12 @@ export function selectBackends(slices: readonly EndpointSlice[], query: BackendQ
   const candidates = slices.flatMap((slice) => sliceCandidates(slice, query));
   const local = usable(candidates.filter((it) => it.isLocal));
   const all = nearest(usable(candidates), query.node);
+  const weights = { all: weigh(all), local: weigh(local) };
   return {
-    all: uniqueSorted(all.map((it) => it.backend)),
-    local: uniqueSorted(local.map((it) => it.backend)),
+    all: weights.all === undefined ? uniqueSorted(all.map((it) => it.backend)) : [...weights.all.keys()],
+    local:
+      weights.local === undefined ? uniqueSorted(local.map((it) => it.backend)) : [...weights.local.keys()],
+    weights,
     localAddresses: uniqueSorted(candidates.filter((it) => it.isLocal).map((it) => it.address)),
   };
 }
@@ -64,6 +80,7 @@ function sliceCandidates(slice: EndpointSlice, query: BackendQuery): readonly Ca
       (it.protocol ?? "TCP") === (query.port.protocol ?? "TCP"),
   )?.port;
   if (!isPort(number)) return [];
+  const share = query.shareOf?.(slice);
   return slice.endpoints.flatMap((endpoint) => {
     // The first address counts; more than one has no defined meaning (EndpointSlice API).
     const address = tryParseAddress(endpoint.addresses[0] ?? "");
@@ -71,8 +88,28 @@ function sliceCandidates(slice: EndpointSlice, query: BackendQuery): readonly Ca
     if (address === undefined || !(isReady || isServingLast(endpoint))) return [];
     const text = formatAddress(address);
     const isLocal = endpoint.nodeName === query.node.name;
-    return [{ address: text, backend: `${text} . ${number}`, isLocal, isReady, hints: endpoint.hints ?? {} }];
+    const backend = `${text} . ${number}`;
+    return [{ share, address: text, backend, isLocal, isReady, hints: endpoint.hints ?? {} }];
   });
+}
+
+/**
+ * The weights of backends, sorted, without those that get nothing: the backends of a group share what the group has. Undefined if
+ * all groups have the same, or none has any: then backends are alike, as in any Service.
+ */
+function weigh(candidates: readonly Candidate[]): Weights | undefined {
+  const groups = Map.groupBy(candidates, (it) => it.share?.group);
+  const parts = [...groups.values()].map((members) => ({
+    weight: Math.max(...members.map((it) => it.share?.weight ?? 1)),
+    backends: uniqueSorted(members.map((it) => it.backend)),
+  }));
+  const kinds = new Set(parts.map((it) => it.weight));
+  if (kinds.size < 2) return undefined;
+  const weights = new Map<string, number>();
+  for (const { weight, backends } of parts)
+    if (weight > 0)
+      for (const it of backends) weights.set(it, (weights.get(it) ?? 0) + weight / backends.length);
+  return new Map([...weights].toSorted(([a], [b]) => byText(a, b)));
 }
 
 function isServingLast(endpoint: Endpoint): boolean {

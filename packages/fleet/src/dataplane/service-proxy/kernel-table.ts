@@ -2,17 +2,22 @@ import type { Logger } from "@fairlead/base/log.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { diffTable, type NftElementOp } from "@fairlead/os/nft/diff.ts";
 import type { NftDriver } from "@fairlead/os/nft/driver.ts";
-import type { NftTable } from "@fairlead/os/nft/state.ts";
+import type { NftTable, NftTableName } from "@fairlead/os/nft/state.ts";
 import { changeOps, type KernelRecord, noteOps, recordOf, staleClients } from "./changes.ts";
 import { DesiredElements, type Elements, type Keys } from "./desired.ts";
 import type { FlowTable } from "./flows.ts";
-import { PROXY_TABLE, SET_SPECS, setName } from "./names.ts";
+import { SET_SPECS, setName } from "./names.ts";
 import { choicesOf, goneFlows, type ServiceFlow } from "./stale-flows.ts";
-import { renderTable } from "./table.ts";
 
 const REMEMBER = setName("remember", "4");
 const AFFINITY = setName("affinity", "4");
 const NOTHING: ReadonlyMap<string, string> = new Map();
+
+/** A table of sets of `SET_SPECS`, or some of them, with the rules around their elements. */
+export interface TableLayout {
+  readonly table: NftTableName;
+  readonly render: (elements: Elements) => NftTable;
+}
 
 /**
  * The proxy's table: the desired state, the record of the kernel's state, and the steps from one to the other. The record
@@ -20,6 +25,7 @@ const NOTHING: ReadonlyMap<string, string> = new Map();
  */
 export class KernelTable {
   readonly desired = new DesiredElements();
+  readonly #layout: TableLayout;
   readonly #nft: NftDriver;
   readonly #flows: FlowTable;
   readonly #log: Logger;
@@ -27,7 +33,13 @@ export class KernelTable {
   /** Flows to be ended once no new one can choose the old endpoint. */
   #gone: readonly ServiceFlow[] = [];
 
-  constructor(options: { readonly nft: NftDriver; readonly flows: FlowTable; readonly log: Logger }) {
+  constructor(options: {
+    readonly layout: TableLayout;
+    readonly nft: NftDriver;
+    readonly flows: FlowTable;
+    readonly log: Logger;
+  }) {
+    this.#layout = options.layout;
     this.#nft = options.nft;
     this.#flows = options.flows;
     this.#log = options.log;
@@ -58,18 +70,22 @@ export class KernelTable {
     const isLess = [...(changed.get(REMEMBER) ?? [])].some((key) => !remember.has(key));
     const spec = SET_SPECS.get(AFFINITY);
     if (spec === undefined || !(isLess || isWhole)) return;
-    const clients = await this.#nft.readMap(PROXY_TABLE, AFFINITY, signal);
+    const clients = await this.#nft.readMap(this.#layout.table, AFFINITY, signal);
     const keys = staleClients(clients, remember);
     if (keys.length === 0) return;
     // If one has expired since, the transaction fails; a full comparison then reads the table again.
-    await this.#nft.apply(PROXY_TABLE, [{ verb: "delete-elements", set: AFFINITY, spec, keys }], signal);
+    await this.#nft.apply(
+      this.#layout.table,
+      [{ verb: "delete-elements", set: AFFINITY, spec, keys }],
+      signal,
+    );
   }
 
   async #syncWhole(signal: AbortSignal): Promise<KernelRecord> {
-    const actual = await this.#nft.read(PROXY_TABLE, signal);
-    const wanted = renderTable(this.desired.elements);
+    const actual = await this.#nft.read(this.#layout.table, signal);
+    const wanted = this.#layout.render(this.desired.elements);
     const ops = diffTable(actual, wanted);
-    await this.#nft.apply(PROXY_TABLE, ops, signal);
+    await this.#nft.apply(this.#layout.table, ops, signal);
     const before = elementsOf(actual);
     this.#gone = goneFlows(before, this.desired.elements, allKeys(before, this.desired.elements));
     this.#log.info("the kernel's table was compared as a whole", { steps: ops.length });
@@ -78,7 +94,7 @@ export class KernelTable {
 
   async #apply(ops: readonly NftElementOp[], record: KernelRecord, signal: AbortSignal): Promise<void> {
     if (ops.length === 0) return;
-    await this.#nft.apply(PROXY_TABLE, ops, signal);
+    await this.#nft.apply(this.#layout.table, ops, signal);
     noteOps(record, ops);
   }
 

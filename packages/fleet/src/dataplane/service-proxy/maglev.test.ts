@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { assignSlots, tableSize } from "./maglev.ts";
+import { assignSlots, tableSize, weighedTableSize } from "./maglev.ts";
 
 const backends = fc.uniqueArray(
   fc.nat(9999).map((n) => `10.0.${n >> 8}.${n & 255} . 80`),
@@ -38,5 +38,28 @@ describe("a table of slots for affinity", () => {
   it("has at least ten slots for each backend up to 6 500 of them", () => {
     for (const count of [1, 6, 7, 102, 103, 819, 820, 6500])
       expect(tableSize(count)).toBeGreaterThanOrEqual(10 * count);
+  });
+
+  it("gives backends their shares by weight, to one slot, and each at least one", () => {
+    const weighed = fc.uniqueArray(fc.tuple(fc.nat(99), fc.integer({ min: 1, max: 1000 })), {
+      minLength: 1,
+      maxLength: 30,
+      selector: ([at]) => at,
+    });
+    fc.assert(
+      fc.property(weighed, (list) => {
+        const weights = new Map(list.map(([at, weight]) => [`10.0.0.${at} . 80`, weight]));
+        const size = weighedTableSize(weights);
+        const slots = assignSlots([...weights.keys()], size, weights);
+        const total = list.reduce((sum, [, weight]) => sum + weight, 0);
+        for (const [backend, weight] of weights) {
+          const count = slots.filter((it) => it === backend).length;
+          expect(count).toBeGreaterThanOrEqual(1);
+          expect(Math.abs(count / size - weight / total)).toBeLessThan((weights.size + 1) / size);
+        }
+        expect(slots).toHaveLength(size);
+      }),
+      { numRuns: 30 },
+    );
   });
 });

@@ -1,8 +1,15 @@
 import type { Service, ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
 import { type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { type Frontend, frontendsOf, sourceRanges } from "./addresses.ts";
-import { type Backend, type Backends, isPort, type NodePlace, selectBackends } from "./backends.ts";
-import { assignSlots, tableSize } from "./maglev.ts";
+import {
+  type Backend,
+  type Backends,
+  isPort,
+  type NodePlace,
+  selectBackends,
+  type SliceShare,
+} from "./backends.ts";
+import { assignSlots, tableSize, type Weights, weighedTableSize } from "./maglev.ts";
 import {
   affinityTimeout,
   type Choice,
@@ -30,6 +37,8 @@ export interface ServiceView {
   /** All slices of the Service, regardless of their manager. */
   readonly slices: Iterable<EndpointSlice>;
   readonly node: NodePlace & { readonly addresses: readonly string[] };
+  /** Undefined: all endpoints are alike. */
+  readonly shareOf?: (slice: EndpointSlice) => SliceShare;
 }
 
 /** Slices of a headless Service (well-known label). */
@@ -42,14 +51,14 @@ export function serviceNameOf(slice: EndpointSlice): string | undefined {
 }
 
 export function planService(view: ServiceView): readonly PlannedElement[] {
-  const { service, node } = view;
+  const { service, node, shareOf } = view;
   const slices = [...view.slices];
   return frontendsOf(service, node.addresses).flatMap((frontend) => {
     const { family, kind, text } = frontend;
     const isWhole = kind === "cluster" || kind === "balancer";
     const whole: PlannedPart[] = isWhole ? [{ kind: "virtual", entry: [text, ""] }] : [];
     const parts = portsAt(service, frontend).flatMap((port) => {
-      const backends = selectBackends(slices, { port, family, node });
+      const backends = selectBackends(slices, { port, family, node, shareOf });
       return planPort(service, { frontend, port, backends });
     });
     return [...whole, ...parts].map(({ kind: set, entry: [key, value] }): PlannedElement => ({
@@ -88,7 +97,7 @@ function planPort(service: Service, { frontend, port, backends }: PortView): rea
     ...masquerading(service, frontend).map((kind): PlannedPart => ({ kind, entry: [at, ""] })),
     ...guards(service, frontend, at),
     ...endpointLists(service, frontend).flatMap(({ kind, scope }): readonly PlannedPart[] => {
-      const slots = fillSlots(backends[scope], isHashed);
+      const slots = fillSlots(backends[scope], backends.weights[scope], isHashed);
       const chain =
         slots.length > 0
           ? choiceChainName({ choice, scope, slots: slots.length })
@@ -147,10 +156,15 @@ function endpointLists({ spec }: Service, { kind }: Frontend): readonly Endpoint
 }
 
 /**
- * Chance takes one slot for each endpoint. A hash takes a table that moves few clients when endpoints change, and so do
+ * Chance takes one slot for each endpoint. Weights take a table with a share for each. A hash takes one that moves few clients when endpoints change, and so do
  * so many endpoints that a slot each would need chains of their own.
  */
-function fillSlots(backends: readonly Backend[], isHashed: boolean): readonly Backend[] {
+function fillSlots(
+  backends: readonly Backend[],
+  weights: Weights | undefined,
+  isHashed: boolean,
+): readonly Backend[] {
+  if (weights !== undefined) return assignSlots(backends, weighedTableSize(weights), weights);
   const isExact = backends.length === 0 || (!isHashed && backends.length <= EXACT_SLOTS);
   return isExact ? backends : assignSlots(backends, tableSize(backends.length));
 }

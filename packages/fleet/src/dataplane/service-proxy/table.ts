@@ -1,5 +1,5 @@
 import { chainRef, type NftRule, rule, setRef } from "@fairlead/os/nft/rule.ts";
-import type { NftChain, NftTable } from "@fairlead/os/nft/state.ts";
+import type { NftChain, NftSet, NftSetSpec, NftTable } from "@fairlead/os/nft/state.ts";
 import {
   affinityTimeouts,
   type ChoiceChain,
@@ -70,7 +70,7 @@ function renderRemember(seconds: number): NftChain {
  */
 export function renderTable(elements: ReadonlyMap<string, ReadonlyMap<string, string>>): NftTable {
   const chains = new Map<string, NftChain>([
-    [REFUSE_CHAIN, { rules: [rule`meta l4proto tcp reject with tcp reset`, rule`reject`] }],
+    [REFUSE_CHAIN, REFUSE],
     [DROP_CHAIN, { rules: [rule`drop`] }],
     ["dispatch", { rules: dispatchRules() }],
     [
@@ -88,13 +88,29 @@ export function renderTable(elements: ReadonlyMap<string, ReadonlyMap<string, st
     ["affinity", { hook: { type: "nat", hook: "postrouting", priority: 99 }, rules: affinityRules() }],
     ["postrouting", { hook: { type: "nat", hook: "postrouting", priority: 100 }, rules: postroutingRules() }],
   ]);
-  for (const chain of choiceChains()) chains.set(choiceChainName(chain), renderChoice(chain));
-  for (const seconds of affinityTimeouts()) chains.set(rememberChainName(seconds), renderRemember(seconds));
-  const sets = new Map(
-    [...SET_SPECS].map(([name, spec]) => [name, { ...spec, elements: elements.get(name) ?? new Map() }]),
-  );
-  return { chains, sets };
+  for (const [name, chain] of renderChoices()) chains.set(name, chain);
+  return { chains, sets: renderSets(SET_SPECS, elements) };
 }
+
+/** The chains that elements lead to. */
+export function renderChoices(): ReadonlyMap<string, NftChain> {
+  return new Map([
+    ...choiceChains().map((it) => [choiceChainName(it), renderChoice(it)] as const),
+    ...affinityTimeouts().map((it) => [rememberChainName(it), renderRemember(it)] as const),
+  ]);
+}
+
+export function renderSets(
+  specs: ReadonlyMap<string, NftSetSpec>,
+  elements: ReadonlyMap<string, ReadonlyMap<string, string>>,
+): ReadonlyMap<string, NftSet> {
+  return new Map(
+    [...specs].map(([name, spec]) => [name, { ...spec, elements: elements.get(name) ?? new Map() }]),
+  );
+}
+
+/** Refuses a connection: a reset, or "port unreachable". */
+export const REFUSE: NftChain = { rules: [rule`meta l4proto tcp reject with tcp reset`, rule`reject`] };
 
 function dispatchRules(): readonly NftRule[] {
   const { v4, v6 } = refs();
@@ -114,8 +130,10 @@ function dispatchRules(): readonly NftRule[] {
   ];
 }
 
-/** nft 1.0.6 knows the type of `ct original proto-dst` only behind a match of the protocol. */
-function affinityRules(): readonly NftRule[] {
+/**
+ * Notes which endpoint a client was given. nft 1.0.6 knows the type of `ct original proto-dst` only behind a match of the protocol.
+ */
+export function affinityRules(): readonly NftRule[] {
   const map = setRef(setName("remember", "4"));
   return [
     rule`ct status dnat meta l4proto tcp ct original ip daddr . meta l4proto . ct original proto-dst . ip daddr . th dport vmap ${map}`,
