@@ -51,6 +51,7 @@ import {
   GATEWAYS,
   MESH_NETWORKS,
   RELAYS,
+  VIRTUAL_IPS,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
@@ -124,6 +125,7 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(ADDRESS_BLOCKS, [...WATCH, "create", "patch", "delete"]),
     allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
     allow(GATEWAYS, ["patch"], { subresource: "status" }),
+    allow(VIRTUAL_IPS, [...WATCH, "create", "patch", "delete"]),
     allow(EVENTS, ["create", "patch"]),
     // Certificates of members.
     allow(CERTIFICATE_SIGNING_REQUESTS, [...WATCH, "delete"]),
@@ -222,6 +224,8 @@ export const NODE_ACCESS: ProgramAccess = {
   cluster: [
     awaits(MEMBER_CRDS),
     allow(NAMESPACES, WATCH),
+    // Its zone.
+    allow(NODES, WATCH),
     allow(PODS, WATCH),
     allow(ENDPOINT_SLICES, WATCH),
     allow(FLEET_SERVICE_EXPORTS, WATCH),

@@ -110,6 +110,13 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
               ),
               labels: textMap("For the ServiceImport."),
               annotations: textMap("For the ServiceImport."),
+              vips: {
+                ...atomicList(
+                  text(undefined, { minLength: 2, maxLength: 45 }),
+                  "Virtual addresses in a parallel network, the same in every cluster.",
+                ),
+                maxItems: 2,
+              },
               "clusters!": atomicList(IMPORTED_CLUSTER, "The exporting clusters."),
             }),
           },

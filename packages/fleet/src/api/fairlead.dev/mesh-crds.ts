@@ -156,6 +156,35 @@ export const MESH_HUB_CRDS: readonly CustomResourceDefinition[] = [
       },
     ],
   }),
+  crd({
+    group,
+    categories,
+    kind: "VirtualIP",
+    shortNames: ["vip"],
+    versions: [
+      {
+        name: "v1alpha1",
+        status: false,
+        columns: [
+          { name: "Namespace", type: "string", jsonPath: ".spec.service.namespace" },
+          { name: "Service", type: "string", jsonPath: ".spec.service.name" },
+          { name: "IPv4", type: "string", jsonPath: ".spec.ipv4" },
+          { name: "IPv6", type: "string", jsonPath: ".spec.ipv6" },
+          AGE,
+        ],
+        schema: object(
+          {
+            "spec!": object({
+              "service!": object({ "namespace!": text(), "name!": text() }),
+              "ipv4!": text("The virtual IPv4 address.", ADDRESS),
+              "ipv6!": text("The virtual IPv6 address.", ADDRESS),
+            }),
+          },
+          "The virtual addresses of an exported service, the same in every cluster of a parallel network. Written by the hub.",
+        ),
+      },
+    ],
+  }),
 ];
 
 /** On the hub, and copied into members. */

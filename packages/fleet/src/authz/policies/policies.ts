@@ -18,7 +18,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { MAX_ADDRESSES, MAX_ENDPOINTS } from "#domain/slice.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS, VIRTUAL_IPS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { ANNOTATION_POLICY } from "./annotations.ts";
 import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
 import {
@@ -110,7 +110,13 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
   policy({
     name: "fairlead-hub-only",
     rules: [
-      ...on(ALL_WRITES, [IMPORTED_SERVICES, INTERNAL_MEMBER_CLUSTERS, MESH_NETWORKS, ADDRESS_BLOCKS]),
+      ...on(ALL_WRITES, [
+        IMPORTED_SERVICES,
+        INTERNAL_MEMBER_CLUSTERS,
+        MESH_NETWORKS,
+        ADDRESS_BLOCKS,
+        VIRTUAL_IPS,
+      ]),
       ...on(["CREATE", "DELETE"], [ENDPOINT_SLICE_IMPORTS]),
       ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS], "status"),
     ],

@@ -8,12 +8,14 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult, Source } from "@fairlead/kube/types.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { isMoreThanPaths } from "#domain/gateway.ts";
+import { VirtualIPs } from "../virtual-ips/virtual-ips.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
 import { planExposed, planPods } from "./exposure.ts";
@@ -24,7 +26,7 @@ import { planFleetNetwork, tunnelTarget } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
 import { PathReporter, type Reported } from "./path-reporter.ts";
-import { allocationsOf, isPodChanged, type NodeState, readState } from "./state.ts";
+import { allocationsOf, clusterAllocations, isPodChanged, type NodeState, readState } from "./state.ts";
 import { renderFleetTable } from "./table.ts";
 import { TUNNEL_MTU, type TunnelState, Tunnels } from "./tunnels.ts";
 
@@ -58,6 +60,7 @@ class NodeAgent implements Component {
   readonly #tunnels: Tunnels;
   readonly #probes: EchoProbes;
   readonly #attachments: Attachments;
+  readonly #virtualIPs: VirtualIPs;
   readonly #controller: Controller;
   readonly #reporter: PathReporter;
   readonly #stack = new AsyncDisposableStack();
@@ -88,6 +91,8 @@ class NodeAgent implements Component {
         },
       }),
     );
+    const { mcsImports: serviceImports, slices } = this.#informers;
+    this.#virtualIPs = this.#stack.use(new VirtualIPs({ serviceImports, slices, fleetNetns, deps }));
     this.#controller = createController(
       {
         name: "node",
@@ -101,8 +106,18 @@ class NodeAgent implements Component {
   }
 
   #sources(): Source[] {
-    const { networks, blocks, gateways, pods, slices, fleetExports, mcsExports, mcsImports, namespaces } =
-      this.#informers;
+    const {
+      networks,
+      blocks,
+      gateways,
+      pods,
+      slices,
+      fleetExports,
+      mcsExports,
+      mcsImports,
+      namespaces,
+      nodes,
+    } = this.#informers;
     const own = (): ObjectKey[] => [this.#key];
     return [
       watching(networks, own),
@@ -110,6 +125,7 @@ class NodeAgent implements Component {
       watching(gateways, (change) => (isMoreThanPaths(change) ? own() : [])),
       watching(pods, (change) => (isPodChanged(change) ? [this.#key] : [])),
       watching(slices, own),
+      watching(nodes, ({ before, after }) => (zoneOf(before) === zoneOf(after) ? [] : own())),
       watching(fleetExports, own),
       watching(mcsExports, own),
       watching(mcsImports, own),
@@ -267,8 +283,9 @@ class NodeAgent implements Component {
     const own = members.get(block.spec.cluster);
     const allocations: ReadonlyMap<string, Allocation> = allocationsOf(block);
     const { pods, slices } = this.#informers;
+    const addresses = planPods(pods.store.list(), allocations, isAttached);
     const table = renderFleetTable({
-      pods: planPods(pods.store.list(), allocations, isAttached),
+      pods: addresses,
       exposed: planExposed(slices.store.list(), (it) => this.#isExported(it), allocations),
       own: [...block.spec.ipv4.slice(0, 1), ...block.spec.ipv6.slice(0, 1)].map((it) => nodeAddress(it)),
       node: [...block.spec.ipv4, ...block.spec.ipv6],
@@ -276,5 +293,19 @@ class NodeAgent implements Component {
       fleet: [ipv4, ipv6],
     });
     await this.#kernel.applyTable(table, signal);
+    const node = objectKey(undefined, this.#options.nodeName);
+    this.#virtualIPs.update({
+      cluster: block.spec.cluster,
+      node: { name: this.#options.nodeName, zone: zoneOf(this.#informers.nodes.store.get(node)) },
+      blocks: [network.vipIPv4, network.vipIPv6],
+      allocations: clusterAllocations(this.#informers.blocks.store.list(), block.spec.cluster),
+      translated: new Map(
+        addresses.flatMap((it) => (it.isAttached ? [] : [[it.fleetAddress, it.podAddress] as const])),
+      ),
+    });
   }
+}
+
+function zoneOf(node: Node | undefined): string | undefined {
+  return node?.metadata.labels?.["topology.kubernetes.io/zone"];
 }

@@ -19,7 +19,14 @@ import {
   type FleetServiceExport,
 } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import { type Namespace, NAMESPACES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  type Namespace,
+  NAMESPACES,
+  type Node,
+  NODES,
+  type Pod,
+  PODS,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -32,6 +39,8 @@ export interface NodeInformers {
   readonly blocks: Informer<AddressBlock>;
   readonly gateways: Informer<Gateway>;
   readonly namespaces: Informer<Namespace>;
+  /** This node. */
+  readonly nodes: Informer<Node>;
   /** Of this node. */
   readonly pods: Informer<Pod>;
   readonly slices: Informer<EndpointSlice>;
@@ -49,6 +58,7 @@ export function createNodeInformers(client: KubeClient, nodeName: string, deps: 
     blocks: make(ADDRESS_BLOCKS, { namespace }),
     gateways: make(GATEWAYS, { namespace }),
     namespaces: make(NAMESPACES),
+    nodes: make(NODES, { fieldSelector: `metadata.name=${nodeName}` }),
     pods: make(PODS, { fieldSelector: `spec.nodeName=${nodeName}` }),
     slices: make(ENDPOINT_SLICES),
     fleetExports: make(FLEET_SERVICE_EXPORTS),

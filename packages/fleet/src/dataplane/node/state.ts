@@ -68,6 +68,15 @@ export function allocationsOf(block: AddressBlock): ReadonlyMap<string, Allocati
   );
 }
 
+/** The same of all nodes of a cluster. */
+export function clusterAllocations(
+  blocks: Iterable<AddressBlock>,
+  cluster: string,
+): ReadonlyMap<string, Allocation> {
+  const own = [...blocks].filter((it) => it.spec.cluster === cluster && !isReleased(it));
+  return new Map(own.flatMap((it) => [...allocationsOf(it)]));
+}
+
 /** Whether a change of a pod matters for its addresses. */
 export function isPodChanged({ before, after }: Change<Pod>): boolean {
   const facts = (pod: Pod | undefined): string =>

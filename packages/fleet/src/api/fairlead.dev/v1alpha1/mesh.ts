@@ -181,6 +181,18 @@ export interface Gateway extends KubeObject {
   };
 }
 
+/**
+ * In the view, for the hub alone: the virtual addresses of one service, the same in every cluster of the network. Outlives the
+ * exports for some time, with RELEASED_AT_ANNOTATION.
+ */
+export interface VirtualIP extends KubeObject {
+  spec: {
+    service: { namespace: string; name: string };
+    ipv4: string;
+    ipv6: string;
+  };
+}
+
 /** On the hub, in `fleet-system`: a relay, written by itself. */
 export interface Relay extends KubeObject {
   spec: Omit<MeshRelay, "name">;
@@ -199,6 +211,7 @@ export const ADDRESS_BLOCKS = resource<AddressBlock>(
   "addressblocks",
 );
 export const GATEWAYS = resource<Gateway>("fairlead.dev/v1alpha1", "Gateway", "gateways");
+export const VIRTUAL_IPS = resource<VirtualIP>("fairlead.dev/v1alpha1", "VirtualIP", "virtualips");
 export const RELAYS = resource<Relay>("fairlead.dev/v1alpha1", "Relay", "relays");
 
 /** Planes of a gateway: one WireGuard device for each ordinal of the remote gateways (AllowedIPs are exclusive in a device). */

@@ -55,6 +55,8 @@ export interface ImportedService extends KubeObject {
     affinity?: LocalityAffinity;
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
+    /** Virtual addresses of both families in a parallel network, the same in every cluster. */
+    vips?: string[];
     clusters: ImportedCluster[];
   };
 }
