@@ -7,16 +7,23 @@ import {
   GATEWAYS,
   MESH_NETWORKS,
   RELAYS,
+  RELEASED_AT_ANNOTATION,
+  VIRTUAL_IPS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
-import { MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { derivedServiceName, mailboxName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+  MCS_SOURCE_CLUSTER_LABEL,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { containsPrefix, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import { EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { EVENTS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ROTATE_KEYS_ANNOTATION } from "@fairlead/fleet/hub/mesh/plan-epoch.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -107,6 +114,45 @@ describe("a parallel network", () => {
       }
       expect(new Set(nodes.flatMap((it) => it.spec.ipv4)).size).toBe(4);
     }
+  });
+
+  it("gives a service the same virtual addresses in every member, and keeps them for it after its last export", async () => {
+    const service = { namespace: "work", name: "shop" };
+    const key = objectKey("work", "shop");
+    const addressesIn = async (name: string): Promise<string[] | undefined> => {
+      const found = await eventuallyOne(
+        fleet.client(name),
+        MCS_SERVICE_IMPORTS,
+        key,
+        (it) => findCondition(it.status?.conditions, "Ready")?.status === "True",
+      );
+      return found.spec?.ips;
+    };
+    await deploy(fleet.client("a"), { ...service, addresses: ["10.244.1.9"] });
+    await exportBy("mcs", fleet.client("a"), service);
+    // Of the family that the Service has.
+    const [ipv4 = "", ...others] = (await addressesIn("a")) ?? [];
+    expect(within(["10.127.0.0/16"], [`${ipv4}/32`]) && others.length === 0).toBe(true);
+    expect(await addressesIn("b")).toEqual([ipv4]);
+    // The Service for load balancers and proxies has an address of its own cluster.
+    const derived = await eventuallyOne(
+      fleet.client("b"),
+      SERVICES,
+      objectKey("work", derivedServiceName("work", "shop")),
+    );
+    expect(derived.spec?.clusterIPs).not.toContain(ipv4);
+    await fleet.client("a").delete(MCS_SERVICE_EXPORTS, key);
+    const kept = await eventuallyOne(
+      hub(),
+      VIRTUAL_IPS,
+      view(mailboxName("work", "shop")),
+      (it) => it.metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined,
+    );
+    expect(kept.spec.ipv4).toBe(ipv4);
+    expect(kept.spec.ipv6).toMatch(/^fd/);
+    await exportBy("mcs", fleet.client("a"), service);
+    expect(await addressesIn("b")).toEqual([ipv4]);
+    await fleet.client("a").delete(MCS_SERVICE_EXPORTS, key);
   });
 
   it("shows each member the gateways of the others, each with a number of its own", async () => {

@@ -17,12 +17,14 @@ import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { PROBES, type Result } from "@fairlead/fleet/cli/verify/probes.ts";
 import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
-import { echoDeployment, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
+import { udpClientScript, udpServer, vipsOf } from "./virtual-ips.ts";
+import { echoDeployment, KINDS, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const MEMBERS = ["member-1", "member-2", "member-3"] as const;
 const CLIENT = "work/client";
 const ECHO = { namespace: "work", name: "hello" };
+const SOLO = { namespace: "work", name: "solo" };
 const HIDDEN = { namespace: "work", name: "hidden" };
 
 let lab: TestLab;
@@ -42,6 +44,15 @@ async function fleetAddressOf(member: string, app: string) {
     (all) => allocationOf(all.filter((it) => it.metadata.namespace === FLEET_SYSTEM_NAMESPACE)) !== undefined,
   );
   return found(allocationOf(blocks));
+}
+
+/** A pod without an interface in `fleet`. */
+function plainPod(): Readonly<Record<string, unknown>> {
+  const pod = shellPod({ namespace: "work", name: "plain" });
+  return {
+    ...pod,
+    metadata: { namespace: "work", name: "plain", labels: { "fairlead.dev/attach": "false" } },
+  };
 }
 
 /** The paths of the tunnels from one member to another, as their gateways report them to the hub. */
@@ -78,6 +89,15 @@ describeOnKernel("a parallel network", () => {
             service(ECHO, { http: 80 }),
             mcsExport(ECHO),
             echoDeployment(HIDDEN, 1),
+          );
+        if (member === "member-1") await lab.apply(member, plainPod());
+        if (member === "member-2") await lab.apply(member, ...udpServer());
+        if (member === "member-3")
+          await lab.apply(
+            member,
+            echoDeployment(SOLO, 2),
+            service(SOLO, { http: 80 }, { sessionAffinity: "ClientIP" }),
+            mcsExport(SOLO),
           );
         const wait = ["wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s"];
         await lab.kubectl(member, ["-n", "work", ...wait]);
@@ -160,6 +180,77 @@ describeOnKernel("a parallel network", () => {
     expect((await attempt(ipv4, 9)).trim()).toBe("28");
     const client = await fleetAddressOf("member-2", "client");
     expect((await attempt(client.ipv4, 8080)).trim()).toBe("28");
+  });
+
+  it("has one virtual address of a family for a service in every member, and all exporters behind it", async () => {
+    const vips = await vipsOf(lab, "member-1", ECHO.name);
+    for (const member of MEMBERS) {
+      expect(await vipsOf(lab, member, ECHO.name)).toEqual(vips);
+      const { ipv4, ipv6 } = await fleetAddressOf(member, "client");
+      for (const host of vips) {
+        const answers = await lab.ask(member, CLIENT, { url: `http://${host}/`, count: 16 });
+        const from = new Set(answers.map((it) => it?.cluster));
+        expect({ member, host, from }).toEqual({ member, host, from: new Set(["member-2", "member-3"]) });
+        // Also of its own cluster: the answers of both come back through the map.
+        expect(new Set(answers.map((it) => it?.clientAddress))).toEqual(
+          new Set([host.includes(":") ? ipv6 : ipv4]),
+        );
+      }
+    }
+  });
+
+  it("serves pods without an interface, and a pod that is given itself", async () => {
+    for (const host of await vipsOf(lab, "member-1", ECHO.name)) {
+      const [answer] = await lab.ask("member-1", "work/plain", { url: `http://${host}/`, count: 1 });
+      expect(MEMBERS).toContain(answer?.cluster);
+    }
+    const client = await lab.client("member-3");
+    const pods = (await client.list(PODS, { namespace: "work" })).items;
+    const { name } = found(pods.find((it) => it.metadata.labels?.["app"] === ECHO.name)).metadata;
+    for (const host of await vipsOf(lab, "member-3", ECHO.name)) {
+      const answers = await lab.ask("member-3", `work/${name}`, { url: `http://${host}/`, count: 30 });
+      expect(answers).not.toContain(undefined);
+      expect(answers.map((it) => it?.pod)).toContain(name);
+    }
+  });
+
+  it("sends clients by weight, to one endpoint by affinity, to another one when that is gone, and over UDP", async () => {
+    const [host = "", host6 = ""] = await vipsOf(lab, "member-1", ECHO.name);
+    const clusters = async (): Promise<readonly (string | undefined)[]> => {
+      const answers = await lab.ask("member-1", CLIENT, { url: `http://${host}/`, count: 30 });
+      return answers.map((it) => it?.cluster);
+    };
+    const weigh = (text: string): Promise<unknown> =>
+      lab.kubectl("member-3", ["-n", "work", "annotate", "--overwrite", KINDS.mcsExport, ECHO.name, text]);
+    await weigh("fairlead.dev/weight=999");
+    await until(
+      "nearly all from member-3",
+      clusters,
+      (all) => all.filter((it) => it === "member-3").length > 26,
+    );
+    await weigh("fairlead.dev/weight=0");
+    await until("all from member-2", clusters, (all) => all.every((it) => it === "member-2"));
+    await weigh("fairlead.dev/weight-");
+
+    const [sticky = ""] = await vipsOf(lab, "member-1", SOLO.name);
+    const podsOf = async (): Promise<readonly (string | undefined)[]> => {
+      const answers = await lab.ask("member-1", CLIENT, { url: `http://${sticky}/`, count: 10 });
+      return [...new Set(answers.map((it) => it?.pod))];
+    };
+    const [pod, ...others] = await podsOf();
+    expect(others).toEqual([]);
+    await lab.kubectl("member-3", ["-n", "work", "delete", "pod", found(pod)]);
+    await until("another pod", podsOf, (all) => all.length === 1 && all[0] !== undefined && all[0] !== pod);
+
+    const { ipv4, ipv6 } = await fleetAddressOf("member-1", "client");
+    const [udp = "", udp6 = ""] = await vipsOf(lab, "member-1", "udp");
+    expect((await lab.inPod("member-1", CLIENT, udpClientScript(udp))).trim()).toBe(ipv4);
+    expect((await lab.inPod("member-1", CLIENT, udpClientScript(udp6))).trim()).toBe(ipv6);
+    // Ports that the service does not have are refused at once. Of curl: 7.
+    for (const it of [host, host6]) {
+      const code = await lab.inPod("member-1", CLIENT, `curl -s -m 5 -o /dev/null http://${it}:81/; echo $?`);
+      expect(code.trim()).toBe("7");
+    }
   });
 
   it("moves a tunnel from the relay to a direct path where NATs allow it, and keeps the others at the relay", async () => {

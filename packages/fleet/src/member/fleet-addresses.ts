@@ -104,8 +104,13 @@ function knownBlock({ mesh }: MeshSession, cluster: string): AddressBlock | unde
 
 /** Whether the endpoints that this cluster exports have fleet addresses; see `transition` of AddressBlocks. */
 export function exportsFleetAddresses(session: MeshSession): boolean {
-  const own = isParallel(session) ? blockOf(session, session.cluster) : undefined;
-  return own !== undefined && own.transition?.phase !== "prepare" && own.transition?.phase !== "leave";
+  return blockOf(session, session.cluster) !== undefined && usesVirtualIPs(session);
+}
+
+/** Whether services have the virtual addresses of the network here, as soon as the hub gives them some. */
+export function usesVirtualIPs(session: MeshSession): boolean {
+  const phase = blockOf(session, session.cluster)?.transition?.phase;
+  return isParallel(session) && phase !== "prepare" && phase !== "leave";
 }
 
 /**

@@ -195,6 +195,7 @@ class NodeAgent implements Component {
   async #leave(signal: AbortSignal): Promise<void> {
     if (!(await isNetns(this.#options.fleetNetns))) return;
     this.#probes.update([], "");
+    await this.#virtualIPs.stop();
     await this.#attachments.removeAll(signal);
     await this.#tunnels.removeAll(signal);
     await this.#kernel.remove(signal);

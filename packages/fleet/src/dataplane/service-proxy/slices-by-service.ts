@@ -15,6 +15,10 @@ export class SlicesByService {
     return this.#slices.get(service)?.values() ?? [];
   }
 
+  clear(): void {
+    this.#slices.clear();
+  }
+
   /** Takes a change in and names the services that it concerns. */
   note({ key, before, after }: Change<EndpointSlice>): readonly ObjectKey[] {
     const from = before === undefined ? undefined : this.#serviceOf(before);

@@ -38,7 +38,7 @@ export interface VirtualIPsOptions {
 /** Balances the virtual IPs of a parallel network in `fleet`. Established flows never come here, and no service costs another one anything. */
 export class VirtualIPs implements AsyncDisposable {
   readonly #options: VirtualIPsOptions;
-  readonly #stack = new AsyncDisposableStack();
+  #stack = new AsyncDisposableStack();
   readonly #slices = new SlicesByService(serviceOfSlice);
   #loop: TableLoop | undefined;
   #state: VirtualIPsState | undefined;
@@ -57,12 +57,17 @@ export class VirtualIPs implements AsyncDisposable {
     else if (before !== undefined && arePodsChanged(before, state)) this.#markOwn();
   }
 
-  async idle(signal: AbortSignal): Promise<void> {
-    await this.#loop?.idle(signal);
+  /** Until the next `update`. The table stays as it is. */
+  async stop(): Promise<void> {
+    const stack = this.#stack;
+    this.#stack = new AsyncDisposableStack();
+    this.#loop = undefined;
+    this.#slices.clear();
+    await stack.disposeAsync();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stack.disposeAsync();
+    await this.stop();
   }
 
   #start(): void {

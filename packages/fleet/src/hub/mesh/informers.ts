@@ -10,6 +10,8 @@ import {
   type MeshNetwork,
   type Relay,
   RELAYS,
+  VIRTUAL_IPS,
+  type VirtualIP,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -21,6 +23,8 @@ export interface MeshInformers {
   /** Decide about endpoints: these two are read wherever endpoints are. */
   readonly profiles: Informer<ClusterMeshProfile>;
   readonly blocks: Informer<AddressBlock>;
+  /** Read wherever services are. */
+  readonly virtualIPs: Informer<VirtualIP>;
   /** In mailboxes and views. */
   readonly gateways: Informer<Gateway>;
   readonly networks: Informer<MeshNetwork>;
@@ -37,6 +41,12 @@ export function createMeshInformers(
     profiles: createInformer(client, CLUSTER_MESH_PROFILES, { fieldManager, ...optional }, deps),
     gateways: createInformer(client, GATEWAYS, { fieldManager }, deps),
     blocks: createInformer(client, ADDRESS_BLOCKS, { fieldManager, ...optional }, deps),
+    virtualIPs: createInformer(
+      client,
+      VIRTUAL_IPS,
+      { fieldManager, ...optional, indexes: { in: ({ metadata }) => [metadata.namespace ?? ""] } },
+      deps,
+    ),
     networks: createInformer(client, MESH_NETWORKS, { fieldManager }, deps),
     relays: createInformer(client, RELAYS, { namespace: FLEET_SYSTEM_NAMESPACE }, deps),
   };

@@ -3,8 +3,14 @@ import {
   type InternalMemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { AddressBlock, ClusterMeshProfile, Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { isViewNamespace, VIEW_PREFIX, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  isViewNamespace,
+  mailboxOf,
+  VIEW_PREFIX,
+  viewNamespaceOf,
+} from "#api/networking.fleet.azure.com/names.ts";
 import { gatewayNames } from "#domain/gateway.ts";
 import { type Selected, selectMembers } from "#domain/mesh-members.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -14,11 +20,13 @@ import { isIsolated, reportOf } from "../view.ts";
 import { type AddressesPlan, planAddresses } from "./plan-addresses.ts";
 import { planEpoch } from "./plan-epoch.ts";
 import type { Progress } from "./plan-transition.ts";
+import { planVirtualIPs, type VirtualIPsPlan } from "./plan-virtual-ips.ts";
 
 export interface Planned {
   readonly view: string;
   readonly selected: Selected;
   readonly addresses: AddressesPlan;
+  readonly virtualIPs: VirtualIPsPlan;
   readonly epoch: ReturnType<typeof planEpoch>;
 }
 
@@ -41,10 +49,25 @@ export function planNetworks(
     const blocks = [...shown, ...rememberedBlocks(name, shown, informers.internalMembers.store.list())];
     const network = informers.networks.store.get(objectKey(view, name))?.spec;
     const usable = problem === undefined ? profile : asFlat(profile);
+    const addresses = planAddresses({
+      ...selected,
+      profile: usable,
+      network,
+      blocks,
+      nodesOf,
+      progressOf,
+      nowMs,
+    });
     return {
       view,
       selected,
-      addresses: planAddresses({ ...selected, profile: usable, network, blocks, nodesOf, progressOf, nowMs }),
+      addresses,
+      virtualIPs: planVirtualIPs({
+        plan: addresses.plan,
+        services: servicesIn(informers, view, selected),
+        existing: [...informers.virtualIPs.store.byIndex("in", view)],
+        nowMs,
+      }),
       epoch: planEpoch({
         profile,
         known: network?.keyEpoch,
@@ -90,6 +113,16 @@ export function rememberedBlocks(
     const isOurs = network?.profile === profile && !known.has(name) && ipv4.length > 0 && ipv6.length > 0;
     return isOurs ? [{ metadata: { name }, spec: { profile, cluster: name, ipv4, ipv6 } }] : [];
   });
+}
+
+/** The services that its members import, or may. */
+function servicesIn(
+  { importedServices }: HubInformers,
+  view: string,
+  { members }: Selected,
+): Iterable<ImportedService> {
+  const namespaces = [view, ...members.map((it) => mailboxOf(it.metadata.name))];
+  return Iterator.from(namespaces).flatMap((it) => importedServices.store.byIndex("in", it));
 }
 
 /** Gateways of its members that others see. */

@@ -151,7 +151,8 @@ function isReleased({ metadata }: AddressBlock): boolean {
   return metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined;
 }
 
-function releasedAt(annotations: Readonly<Record<string, string>> | undefined, nowMs: number): string {
+/** Since when something is not used: as its annotations say, or from now on. */
+export function releasedAt(annotations: Readonly<Record<string, string>> | undefined, nowMs: number): string {
   const at = annotations?.[RELEASED_AT_ANNOTATION] ?? "";
   return Number.isNaN(Date.parse(at)) || Date.parse(at) > nowMs ? timestamp(nowMs) : at;
 }

@@ -7,7 +7,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
-import { watching } from "@fairlead/kube/controller/source.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
@@ -43,6 +43,10 @@ export function createMesh(parts: Parts): Controller {
         watching(informers.gateways, (change) => (isMoreThanPaths(change) ? [ALL] : [])),
         watching(informers.blocks, always),
         watching(informers.networks, always),
+        watching(informers.virtualIPs, always),
+        watchingChanges(informers.importedServices, ({ before, after }) =>
+          informers.networks.store.size === 0 || before?.spec.type === after?.spec.type ? [] : [ALL],
+        ),
         watching(informers.relays, always),
         watching(informers.members, always),
         watching(informers.reports, always),
@@ -69,8 +73,8 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
   if (failed !== undefined) throw failed.reason;
   // Whatever one member writes, and however often: the hub has the time for all its other work.
   await delay(deps.clock, restMs, signal);
-  const again = planned.flatMap(({ addresses, epoch }) =>
-    [addresses.againInMs ?? [], epoch.againInMs ?? []].flat(),
+  const again = planned.flatMap(({ addresses, virtualIPs, epoch }) =>
+    [addresses, virtualIPs, epoch].flatMap((it) => it.againInMs ?? []),
   );
   return again.length === 0 ? {} : { requeueAfterMs: Math.min(MAX_WAIT_MS, ...again) };
 }
@@ -80,10 +84,14 @@ const MAX_WAIT_MS = 24 * 3600 * 1000;
 
 async function tellProfile(
   { client, events, deps }: Parts,
-  { selected, addresses, epoch: { epoch } }: Planned,
+  { selected, addresses, virtualIPs, epoch: { epoch } }: Planned,
   signal: AbortSignal,
 ): Promise<void> {
-  const { conditions, ...rest } = planProfileStatus(selected, addresses, epoch);
+  const { conditions, ...rest } = planProfileStatus(
+    selected,
+    { ...addresses, faults: [...addresses.faults, ...virtualIPs.faults] },
+    epoch,
+  );
   const before = selected.profile.status?.keyEpoch;
   await writeConditions(client, CLUSTER_MESH_PROFILES, {
     object: selected.profile,

@@ -5,9 +5,11 @@ import {
   GATEWAYS,
   MESH_NETWORKS,
   RELEASED_AT_ANNOTATION,
+  VIRTUAL_IPS,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { SOURCE_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { gatewayNames } from "#domain/gateway.ts";
@@ -56,6 +58,12 @@ export async function writeViews(
       ofCluster(view, spec.cluster, { annotations: { [RELEASED_AT_ANNOTATION]: at }, spec }),
     ),
   ]);
+  const virtualIPs = writable.flatMap((it) =>
+    it.virtualIPs.wanted.map(({ name, annotations, spec }) => ({
+      metadata: { namespace: it.view, name, ...defined({ annotations }) },
+      spec,
+    })),
+  );
   const gateways = planGateways(gatewaysView(informers, planned));
   const views = new Map(
     writable.flatMap(({ view, addresses }) => addresses.blocks.map((it) => [it.cluster, view] as const)),
@@ -68,6 +76,7 @@ export async function writeViews(
   const results = [
     ...(await write(client, MESH_NETWORKS, { informer: informers.networks, wanted: networks }, signal)),
     ...(await write(client, ADDRESS_BLOCKS, { informer: informers.blocks, wanted: blocks }, signal)),
+    ...(await write(client, VIRTUAL_IPS, { informer: informers.virtualIPs, wanted: virtualIPs }, signal)),
     ...(await write(client, GATEWAYS, { informer: informers.gateways, wanted: shown }, signal)),
   ];
   const told = await Promise.allSettled(

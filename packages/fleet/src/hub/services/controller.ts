@@ -3,7 +3,7 @@ import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
 import { ALLOWED_EXPORTERS_ANNOTATION, ALLOWED_IMPORTERS_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ObjectKey, keyOf } from "@fairlead/kube/api/meta/key.ts";
+import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { clusterOfMailbox, isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -35,6 +35,10 @@ export function createServices(parts: ServicesDeps): Controller {
         watching(
           informers.importedServices,
           both((it) => [serviceOfImported(it)]),
+        ),
+        watchingChanges(
+          informers.virtualIPs,
+          both(({ spec: { service } }) => [objectKey(service.namespace, service.name)]),
         ),
         watchingChanges(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
         watchingChanges(informers.members, (change) =>

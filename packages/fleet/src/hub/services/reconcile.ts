@@ -5,7 +5,6 @@ import { type Ages, renderAges } from "#domain/ages.ts";
 import { allowedExporters, allowedImporters, type Members } from "#domain/audience.ts";
 import { mailboxName } from "#api/fairlead.dev/cluster-names.ts";
 import { type Claim, renderClaims } from "#domain/claim.ts";
-import type { MergedService } from "#domain/merge.ts";
 import {
   ACCEPTED,
   EXPORTED_SINCE_ANNOTATION,
@@ -13,7 +12,8 @@ import {
   SERVICE_NAMESPACE_LABEL,
   TRAFFIC,
 } from "#api/fairlead.dev/names.ts";
-import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { RELEASED_AT_ANNOTATION } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { IMPORTED_SERVICES, type ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   clusterOfMailbox,
@@ -82,6 +82,8 @@ export function serviceReconciler(parts: ServicesDeps) {
     await pass.writeImportedServices(plan, members);
   };
 }
+
+type ImportedSpec = Omit<ImportedService["spec"], "service">;
 
 class Pass {
   readonly #parts: ServicesDeps;
@@ -270,19 +272,28 @@ class Pass {
         await client.delete(IMPORTED_SERVICES, keyOf(object), { signal });
   }
 
+  /** Of parallel networks alone. */
+  #vipsIn(view: string, { type }: ImportedSpec): Pick<ImportedSpec, "vips"> {
+    const { virtualIPs } = this.#parts.informers;
+    const name = mailboxName(this.#namespace, this.#name);
+    const found = type === "ClusterSetIP" ? virtualIPs.store.get(objectKey(view, name)) : undefined;
+    // The addresses of a network that is flat now, or of a service that was not exported, are only kept from others.
+    const isReleased = found?.metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined;
+    return found === undefined || isReleased ? {} : { vips: [found.spec.ipv4, found.spec.ipv6] };
+  }
+
   /** By namespace. */
   #importedSpecs(
     { audiences: { everyone, special } }: ServicePlan,
     members: Members,
-  ): Map<string, MergedService["spec"]> {
+  ): Map<string, ImportedSpec> {
     const { informers } = this.#parts;
-    const specs = new Map<string, MergedService["spec"]>();
-    const shown = (
-      spec: MergedService["spec"] | undefined,
-      view: string,
-    ): MergedService["spec"] | undefined => {
+    const specs = new Map<string, ImportedSpec>();
+    const shown = (spec: ImportedSpec | undefined, view: string): ImportedSpec | undefined => {
       const clusters = spec?.clusters.filter((it) => informers.viewOf(it.cluster) === view) ?? [];
-      return spec === undefined || clusters.length === 0 ? undefined : { ...spec, clusters };
+      return spec === undefined || clusters.length === 0
+        ? undefined
+        : { ...spec, ...this.#vipsIn(view, spec), clusters };
     };
     for (const view of new Set(everyone?.clusters.map((it) => informers.viewOf(it.cluster)))) {
       const spec = shown(everyone, view);

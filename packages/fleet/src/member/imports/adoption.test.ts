@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import type { ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { vipOf } from "./mcs-import-plan.ts";
 import { ADOPTED_ANNOTATION, adoptionProblem, isServed, planAdoption, planRelease } from "./adoption.ts";
 
 const spec: ImportedService["spec"] = {
@@ -54,14 +55,14 @@ describe("an import that a user made", () => {
 
   it("gets addresses once, keeps the fields of the user, and loses all that it got", () => {
     const user = ofUser({ sessionAffinity: "None" });
-    const adopted = merged(user, planAdoption(user, spec, derived));
+    const adopted = merged(user, planAdoption(user, spec, vipOf(derived)));
     expect(adopted.spec).toEqual({
       ...user.spec,
       ips: ["10.96.0.9", "fd00::9"],
       ipFamilies: ["IPv4", "IPv6"],
     });
     expect([isServed(user), isServed(adopted)]).toEqual([false, true]);
-    expect(planAdoption(adopted, spec, derived)).toBeUndefined();
+    expect(planAdoption(adopted, spec, vipOf(derived))).toBeUndefined();
     const released = merged(adopted, planRelease(adopted));
     expect(released.spec).toEqual(user.spec);
     expect(isServed(released)).toBe(false);
@@ -69,9 +70,9 @@ describe("an import that a user made", () => {
   });
 
   it("gets addresses that changed, and no address for a headless service", () => {
-    const adopted = merged(ofUser(), planAdoption(ofUser(), spec, derived));
+    const adopted = merged(ofUser(), planAdoption(ofUser(), spec, vipOf(derived)));
     const other = { ...derived, spec: { clusterIPs: ["10.96.0.8"], ipFamilies: ["IPv4" as const] } };
-    expect(merged(adopted, planAdoption(adopted, spec, other)).spec?.ips).toEqual(["10.96.0.8"]);
+    expect(merged(adopted, planAdoption(adopted, spec, vipOf(other))).spec?.ips).toEqual(["10.96.0.8"]);
     const headless = ofUser({ type: "Headless" });
     const served = merged(headless, planAdoption(headless, { type: "Headless" }, undefined));
     expect(served.spec).toEqual(headless.spec);

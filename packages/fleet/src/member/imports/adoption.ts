@@ -6,8 +6,7 @@ import {
   type ServiceImportPort,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
-import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
-import { isOurs, vipOf } from "./mcs-import-plan.ts";
+import { isOurs, type Vip, vipOfImport } from "./mcs-import-plan.ts";
 
 /** ServiceImports that users make, as in Fleetboard. Pure. */
 
@@ -48,19 +47,18 @@ function portOf({ protocol = "TCP", port }: ServiceImportPort): string {
 export function planAdoption(
   current: ServiceImport,
   { type }: Pick<ImportedService["spec"], "type">,
-  derived: Service | undefined,
+  vip: Vip | undefined,
 ): object | undefined {
   const { annotations = {}, namespace = "", name } = current.metadata;
   if (type === "Headless")
     return isAdopted(current) ? undefined : annotated({ [ADOPTED_ANNOTATION]: "true" });
-  const { ips, ipFamilies } = vipOf(derived);
+  const { ips, ipFamilies } = vip ?? vipOfImport(undefined);
   const wanted = {
     [ADOPTED_ANNOTATION]: "true",
     [MCS_DERIVED_SERVICE_ANNOTATION]: derivedServiceName(namespace, name),
   };
   const isAnnotated = Object.entries(wanted).every(([key, value]) => annotations[key] === value);
-  const { ips: knownIps = [], ipFamilies: known = [] } = current.spec ?? {};
-  const isSame = isAnnotated && sameJson(knownIps, ips) && sameJson(known, ipFamilies);
+  const isSame = isAnnotated && sameJson(vipOfImport(current), { ips, ipFamilies });
   return isSame ? undefined : { ...annotated(wanted), spec: { ips, ipFamilies } };
 }
 

@@ -1,5 +1,6 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { familyOfText } from "@fairlead/base/netaddr/address.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/cluster-names.ts";
 import { derivedPortName } from "#domain/slice.ts";
@@ -22,19 +23,21 @@ export function isOurs({ metadata }: { readonly metadata: ObjectMeta }): boolean
   );
 }
 
+/** Where clients reach a service. */
+export type Vip = Required<Pick<NonNullable<ServiceImport["spec"]>, "ips" | "ipFamilies">>;
+
 /**
- * @param derived - The Service with the VIP; undefined if it does not exist, and for Headless.
- * @param current - The import as it is: while that Service is missing its address stays, to be asked for again.
+ * @param known - Undefined while it is not known, and for Headless.
+ * @param current - The import as it is: while its address is not known, it stays. That of a Service is asked for again.
  */
 export function planMcsImport(
   spec: ImportedService["spec"],
-  derived: Service | undefined,
+  known: Vip | undefined,
   current?: ServiceImport,
 ): Applied<ServiceImport> {
   const { namespace, name } = spec.service;
   const isVirtual = spec.type === "ClusterSetIP";
-  const { ips = [], ipFamilies = [] } = current?.spec ?? {};
-  const vip = derived === undefined ? { ips, ipFamilies } : vipOf(derived);
+  const vip = known ?? vipOfImport(current);
   const families = isVirtual ? vip.ipFamilies : (spec.ipFamilies ?? []);
   return {
     metadata: {
@@ -82,11 +85,34 @@ function trafficOf({
   };
 }
 
-export function vipOf(
-  derived: Service | undefined,
-): Required<Pick<NonNullable<ServiceImport["spec"]>, "ips" | "ipFamilies">> {
+export function vipOfImport(object: ServiceImport | undefined): Vip {
+  const { ips = [], ipFamilies = [] } = object?.spec ?? {};
+  return { ips, ipFamilies };
+}
+
+/** That of the Service with the VIP. */
+export function vipOf(derived: Service | undefined): Vip {
   const ips = (derived?.spec?.clusterIPs ?? []).filter((it) => it !== "" && it !== "None");
   return { ips, ipFamilies: (derived?.spec?.ipFamilies ?? []).slice(0, ips.length) };
+}
+
+/**
+ * That of a parallel network: of the families that all exporters serve. A family that the import has stays. Undefined: the hub
+ * has not given it addresses.
+ */
+export function fleetVip(
+  { vips, ipFamilies = [] }: Pick<ImportedService["spec"], "vips" | "ipFamilies">,
+  current: ServiceImport | undefined,
+): Vip | undefined {
+  const before = new Set(current?.spec?.ips);
+  const found = (vips ?? []).flatMap((ip) => {
+    const family = familyOfText(ip);
+    const isServed = ipFamilies.length === 0 || (family !== undefined && ipFamilies.includes(family));
+    return family !== undefined && (isServed || before.has(ip)) ? [{ ip, family }] : [];
+  });
+  return found.length === 0
+    ? undefined
+    : { ips: found.map((it) => it.ip), ipFamilies: found.map((it) => it.family) };
 }
 
 /**
@@ -166,11 +192,11 @@ export function planRefusal(fields: readonly string[], message: string): Refusal
 /** The `Ready` condition of an import. */
 export function planReady(
   spec: ImportedService["spec"],
-  derived: Service | undefined,
+  vip: Vip | undefined,
   refusal: Refusal | undefined,
 ): Omit<Condition, "lastTransitionTime"> {
   if (refusal !== undefined) return { type: "Ready", status: "False", ...refusal };
-  if (spec.type === "ClusterSetIP" && vipOf(derived).ips.length === 0)
+  if (spec.type === "ClusterSetIP" && (vip?.ips ?? []).length === 0)
     return { type: "Ready", status: "False", reason: "Pending", message: "waiting for a virtual address" };
   return { type: "Ready", status: "True", reason: "Ready", message: "the service can be used" };
 }

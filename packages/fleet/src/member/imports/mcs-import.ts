@@ -2,26 +2,33 @@ import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/cluster-names.ts";
+import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS, type ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import { both, watching } from "@fairlead/kube/controller/source.ts";
-import type { Controller } from "@fairlead/kube/types.ts";
+import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { Change, Controller } from "@fairlead/kube/types.ts";
+import { usesVirtualIPs } from "../fleet-addresses.ts";
 import { serviceOfImported } from "../informers.ts";
 import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { ignoreNotFound, statusCauses } from "@fairlead/kube/objects/not-found.ts";
 import { ADOPTER, adoptionProblem, isServed, planAdoption, planRelease } from "./adoption.ts";
 import {
+  fleetVip,
   isOurs,
   planDerivedService,
   planMcsImport,
   planReady,
   planRefusal,
   type Refusal,
+  type Vip,
+  vipOf,
+  vipOfImport,
 } from "./mcs-import-plan.ts";
 import { hasNamespace } from "./namespace-report.ts";
 import { soundImport } from "./sound-import.ts";
@@ -44,10 +51,23 @@ export function createMcsImport(session: Session): Controller {
         watching(mailbox.internalMembers, (change) =>
           isMembershipChanged(change) ? mcsImportKeys(session) : [],
         ),
+        ...(session.mesh === undefined
+          ? []
+          : [
+              watchingChanges(session.mesh.blocks, (change) =>
+                isStepChanged(session, change) ? mcsImportKeys(session) : [],
+              ),
+            ]),
       ],
     },
     deps,
   );
+}
+
+/** Whether this cluster takes another step between pod addresses and fleet addresses. */
+function isStepChanged({ cluster }: Session, { key, before, after }: Change<AddressBlock>): boolean {
+  const isOwn = key === objectKey(FLEET_SYSTEM_NAMESPACE, cluster);
+  return isOwn && before?.spec.transition?.phase !== after?.spec.transition?.phase;
 }
 
 /** Every service that is or was imported. */
@@ -133,17 +153,17 @@ async function serveUsers(
     await removeDerived(session, key, signal);
     const object = await patched(planRelease(current));
     const refusal: Refusal = { reason: "Pending", message: problem ?? "" };
-    return writeStatus(session, { object, spec: spec ?? NO_EXPORT, derived: undefined, refusal }, signal);
+    return writeStatus(session, { object, spec: spec ?? NO_EXPORT, vip: undefined, refusal }, signal);
   }
   if (spec.type === "Headless") {
     await removeDerived(session, key, signal);
     const object = await patched(planAdoption(current, spec, undefined));
-    return writeStatus(session, { object, spec, derived: undefined, refusal: undefined }, signal);
+    return writeStatus(session, { object, spec, vip: undefined, refusal: undefined }, signal);
   }
   const { namespace = "", name } = current.metadata;
   const before = here.services.store.get(objectKey(namespace, derivedServiceName(namespace, name)));
-  const made = await makeDerived(session, { spec, owner: current, before }, signal);
-  const object = await patched(planAdoption(current, spec, made.derived));
+  const made = await makeVip(session, { spec, owner: current, before }, signal);
+  const object = await patched(planAdoption(current, spec, made.vip));
   return writeStatus(session, { object, spec, ...made }, signal);
 }
 
@@ -164,24 +184,25 @@ async function importService(
   const { namespace, name } = spec.service;
   const by = { fieldManager: MEMBER_MANAGER, signal };
   const before = here.services.store.get(objectKey(namespace, derivedServiceName(namespace, name)));
-  const known = spec.type === "ClusterSetIP" ? before : undefined;
+  const ofService = before === undefined ? undefined : vipOf(before);
+  const known = usesVirtualIPs(session) ? fleetVip(spec, current) : ofService;
   const object = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
     current,
-    desired: planMcsImport(spec, known, current),
+    desired: planMcsImport(spec, spec.type === "ClusterSetIP" ? known : undefined, current),
     ...by,
   });
   if (spec.type === "Headless") {
     await removeDerived(session, objectKey(namespace, name), signal);
-    return writeStatus(session, { object, spec, derived: undefined, refusal: undefined }, signal);
+    return writeStatus(session, { object, spec, vip: undefined, refusal: undefined }, signal);
   }
-  const { derived, refusal } = await makeDerived(session, { spec, owner: object, before }, signal);
+  const { vip, refusal } = await makeVip(session, { spec, owner: object, before }, signal);
   // With the address, where it was not known above.
   const complete = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
     current: object,
-    desired: planMcsImport(spec, derived),
+    desired: planMcsImport(spec, vip),
     ...by,
   });
-  return writeStatus(session, { object: complete, spec, derived, refusal }, signal);
+  return writeStatus(session, { object: complete, spec, vip, refusal }, signal);
 }
 
 interface Wanted {
@@ -193,6 +214,21 @@ interface Wanted {
 interface Derived {
   readonly derived: Service | undefined;
   readonly refusal: Refusal | undefined;
+}
+
+/** The addresses for clients. In a parallel network the Service is there for what knows Services alone (docs/adr/0037). */
+async function makeVip(
+  session: Session,
+  wanted: Wanted,
+  signal: AbortSignal,
+): Promise<Pick<Result, "vip" | "refusal">> {
+  const { spec, owner } = wanted;
+  if (!usesVirtualIPs(session)) {
+    const { derived, refusal } = await makeDerived(session, wanted, signal);
+    return { vip: vipOf(derived), refusal };
+  }
+  await makeDerived(session, { ...wanted, owner: { metadata: owner.metadata } }, signal);
+  return { vip: fleetVip(spec, owner) ?? vipOfImport(owner), refusal: undefined };
 }
 
 async function makeDerived(
@@ -236,17 +272,23 @@ function refuses(error: unknown, field: string): boolean {
 
 const OUR_CONDITIONS = new Set(["Ready"]);
 
+interface Result {
+  readonly object: ServiceImport;
+  readonly spec: ImportedService["spec"];
+  readonly vip: Vip | undefined;
+  readonly refusal: Refusal | undefined;
+}
+
 async function writeStatus(
   { local, deps }: Session,
-  it: { readonly object: ServiceImport; readonly spec: ImportedService["spec"] } & Derived,
+  { object, spec, vip, refusal }: Result,
   signal: AbortSignal,
 ): Promise<void> {
-  const { object, spec, derived, refusal } = it;
   const clusters = spec.clusters.map(({ cluster }) => ({ cluster }));
   await writeConditions(local, MCS_SERVICE_IMPORTS, {
     object,
     own: OUR_CONDITIONS,
-    next: [planReady(spec, derived, refusal)],
+    next: [planReady(spec, vip, refusal)],
     rest: { clusters, endpointSliceObjects: "Present" },
     fieldManager: MEMBER_MANAGER,
     clock: deps.clock,

@@ -2,7 +2,14 @@ import { describe, expect, it } from "vitest";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { planDerivedService, planMcsImport, planReady, planRefusal } from "./mcs-import-plan.ts";
+import {
+  fleetVip,
+  planDerivedService,
+  planMcsImport,
+  planReady,
+  planRefusal,
+  vipOf,
+} from "./mcs-import-plan.ts";
 
 const spec: ImportedService["spec"] = {
   service: { namespace: "work", name: "hello" },
@@ -24,7 +31,7 @@ const owner = { metadata: { name: "hello", uid: "u" } };
 
 describe("a multi-cluster ServiceImport", () => {
   it("says what the exports agreed on, with the addresses of this cluster", () => {
-    const made = planMcsImport(spec, derived(["10.96.0.9", "fd00::9"]));
+    const made = planMcsImport(spec, vipOf(derived(["10.96.0.9", "fd00::9"])));
     expect(made.spec).toEqual({
       type: "ClusterSetIP",
       ports: spec.ports,
@@ -41,16 +48,34 @@ describe("a multi-cluster ServiceImport", () => {
   it("without an address yet has neither addresses nor families, and is not ready", () => {
     expect(planMcsImport(spec, undefined).spec).not.toHaveProperty("ips");
     expect(planReady(spec, undefined, undefined)).toMatchObject({ status: "False", reason: "Pending" });
-    expect(planReady(spec, derived([""]), undefined)).toMatchObject({ status: "False", reason: "Pending" });
-    expect(planReady(spec, derived(["10.96.0.9"]), undefined)).toMatchObject({
+    expect(planReady(spec, vipOf(derived([""])), undefined)).toMatchObject({
+      status: "False",
+      reason: "Pending",
+    });
+    expect(planReady(spec, vipOf(derived(["10.96.0.9"])), undefined)).toMatchObject({
       status: "True",
       reason: "Ready",
     });
   });
 
+  it("has the addresses of a parallel network that the hub gave it, in the families that all exporters serve", () => {
+    const vips = ["10.127.0.9", "fd12::9"];
+    expect(fleetVip({ vips, ipFamilies: ["IPv4", "IPv6"] }, undefined)?.ips).toEqual(vips);
+    expect(fleetVip({ vips, ipFamilies: [] }, undefined)?.ips).toEqual(vips);
+    const single = { vips, ipFamilies: ["IPv4" as const] };
+    expect(fleetVip(single, undefined)).toEqual({ ips: ["10.127.0.9"], ipFamilies: ["IPv4"] });
+    // A VIP is stable for the life of its import (KEP-1645).
+    expect(fleetVip(single, { ...owner, spec: { type: "ClusterSetIP", ports: [], ips: vips } })?.ips).toEqual(
+      vips,
+    );
+    expect(
+      fleetVip({ ipFamilies: ["IPv4"] }, { ...owner, spec: { type: "ClusterSetIP", ports: [], ips: vips } }),
+    ).toBeUndefined();
+  });
+
   it("of a headless service has families but never an address", () => {
     const headless = { ...spec, type: "Headless" as const };
-    const made = planMcsImport(headless, derived(["10.96.0.9"]));
+    const made = planMcsImport(headless, vipOf(derived(["10.96.0.9"])));
     expect(made.spec).not.toHaveProperty("ips");
     expect(made.spec?.ipFamilies).toEqual(["IPv4", "IPv6"]);
     expect(planReady(headless, undefined, undefined).status).toBe("True");
@@ -99,7 +124,7 @@ describe("the Service that carries the address of an import", () => {
   it("that was deleted gets its addresses again, which the import still has", () => {
     const single = { ...spec, ipFamilies: ["IPv4" as const] };
     const before = derived(["10.96.0.9", "fd00::9"], { ipFamilyPolicy: "PreferDualStack" });
-    const told = { ...planMcsImport(single, before), metadata: owner.metadata } as ServiceImport;
+    const told = { ...planMcsImport(single, vipOf(before)), metadata: owner.metadata } as ServiceImport;
     expect(planMcsImport(single, undefined, told).spec).toEqual(told.spec);
     expect(planDerivedService(single, told, undefined).spec).toMatchObject({
       clusterIP: "10.96.0.9",
