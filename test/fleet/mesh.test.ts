@@ -97,7 +97,12 @@ describe("a parallel network", () => {
         vipIPv4: "10.127.0.0/16",
         relays: [{ name: "r1", basePort: 20_000 }],
       });
-      const { spec } = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(`fleet-member-${name}`, name));
+      const { spec } = await eventuallyOne(
+        hub(),
+        INTERNAL_MEMBER_CLUSTERS,
+        objectKey(mailboxOf(name), name),
+        (it) => it.spec.network?.ipv4 !== undefined,
+      );
       const own = await eventuallyOne(client, ADDRESS_BLOCKS, system(name));
       const { ipv4, ipv6 } = own.spec;
       expect(spec.network).toEqual({ profile: "p", mode: "parallel", ipv4, ipv6 });
