@@ -1,11 +1,11 @@
 /**
  * `npm run demo`: brings the lab up, applies the manifests of `examples/` as a user would, and prints what happens. Ends
- * with code 0 only if every step succeeded.
+ * with code 0 only if every step succeeded. With topology nat, members have the same addresses and tunnels to each other.
  *
- *   npm run demo [-- --down] [-- --name NAME]
+ *   npm run demo [-- --topology nat] [-- --down] [-- --name NAME]
  */
 import { parseArgs } from "node:util";
-import { messageOf } from "@fairlead/base/errors.ts";
+import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import { findKubectl } from "@fairlead/base/program/kubectl.ts";
 import { untilInterrupted } from "@fairlead/fairlead/lab/context.ts";
 import { inOwnNamespace } from "@fairlead/fairlead/lab/user-namespace.ts";
@@ -18,26 +18,46 @@ import {
   tellRequestsByName,
 } from "./demo/serving.ts";
 import { tellFailure, tellScaling } from "./demo/changing.ts";
+import { tellDirectPaths, tellGatewayDeath, tellTunnels } from "./demo/network.ts";
 import { chapter, say, title } from "./demo/story.ts";
 
 const { values: flags } = parseArgs({
-  options: { down: { type: "boolean", default: false }, name: { type: "string", default: "demo" } },
+  options: {
+    down: { type: "boolean", default: false },
+    name: { type: "string", default: "demo" },
+    topology: { type: "string", default: "flat" },
+  },
 });
 
 async function tell(demo: Demo): Promise<void> {
   chapter("The clusters");
   await tellClusters(demo);
+  const isNat = demo.topology === "nat";
+  if (isNat) {
+    chapter("The tunnels between clusters with the same addresses, at first by a relay");
+    await tellTunnels(demo);
+  }
   chapter("A service that two clusters export and a third imports");
   await applyExamples(demo);
   await tellExports(demo);
   chapter("Ten requests from a pod in member-3, by name");
   await tellRequestsByName(demo);
-  chapter("Ten requests from this machine, through the load balancer");
-  const address = await tellLoadBalancer(demo);
+  let address: string | undefined;
+  if (isNat) {
+    chapter("Tunnels become direct where the NATs allow it");
+    await tellDirectPaths(demo);
+  } else {
+    chapter("Ten requests from this machine, through the load balancer");
+    address = await tellLoadBalancer(demo);
+  }
   chapter("An exporter scales up");
   await tellScaling(demo);
   chapter("An exporting cluster fails and recovers");
   await tellFailure(demo);
+  if (isNat) {
+    chapter("A gateway dies under a running download");
+    await tellGatewayDeath(demo);
+  }
   if (flags.down) return;
   chapter("What to try next");
   tellWhatNext(demo, address);
@@ -48,11 +68,11 @@ function nameFlag(lab: string): string {
   return lab === "demo" ? "" : ` --name ${lab}`;
 }
 
-function tellWhatNext(demo: Demo, address: string): void {
+function tellWhatNext(demo: Demo, address: string | undefined): void {
   const name = nameFlag(demo.lab);
   say(`export KUBECONFIG=${demo.kubeconfig}`);
   say("contexts       hub member-1 member-2 member-3");
-  say(`load balancer  http://${address}/`);
+  if (address !== undefined) say(`load balancer  http://${address}/`);
   say(`logs           ${demo.kubeconfig.replace(/kubeconfig$/, "logs/")}`);
   if (process.env["FAIRLEAD_USERNS"] !== undefined) {
     say();
@@ -61,22 +81,33 @@ function tellWhatNext(demo: Demo, address: string): void {
   }
   say();
   say("Three things to try:");
-  say(`  curl http://${address}/`);
-  say("  ./bin/fairlead status --hub-context hub -o wide");
+  if (address !== undefined) say(`  curl http://${address}/`);
+  else say("  ./bin/fairlead verify --hub-context hub");
+  say(`  ./bin/fairlead status --hub-context hub -o wide${address === undefined ? " --paths" : ""}`);
   say(`  ./bin/fairlead lab kill${name} member-1-node-1`);
   say();
   say(`Remove the lab: ./bin/fairlead lab down${name}`);
 }
 
 async function main(): Promise<void> {
+  if (!["flat", "nat"].includes(flags.topology))
+    throw new FleetError("OPTION_INVALID", `--topology must be flat or nat, got ${flags.topology}`);
   if (await inOwnNamespace()) return;
   const signal = untilInterrupted();
   title("Fairlead: one service, many clusters");
   say();
-  say(`$ fairlead lab up --name ${flags.name}`);
-  say((await fairlead(["lab", "up", "--name", flags.name], signal)).trimEnd());
+  const topology = flags.topology === "nat" ? "nat" : "flat";
+  const up = ["lab", "up", "--name", flags.name, ...(topology === "nat" ? ["--topology", "nat"] : [])];
+  say(`$ fairlead ${up.join(" ")}`);
+  say((await fairlead(up, signal)).trimEnd());
   const kubeconfig = (await fairlead(["lab", "kubeconfig", "--name", flags.name], signal)).trim();
-  await tell({ lab: flags.name, kubeconfig, kubectl: findKubectl(`${root}node_modules/.tools`), signal });
+  await tell({
+    lab: flags.name,
+    topology,
+    kubeconfig,
+    kubectl: findKubectl(`${root}node_modules/.tools`),
+    signal,
+  });
   if (flags.down) {
     say();
     say(`$ fairlead lab down --name ${flags.name}`);

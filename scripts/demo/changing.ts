@@ -1,5 +1,6 @@
 /** The chapters in which something changes, with the time until the change is visible everywhere. */
 
+import { Resolver } from "node:dns/promises";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import {
@@ -29,6 +30,8 @@ const HEADLESS_NAME = "hello-headless.work.svc.clusterset.local";
 const RECOVERED_AFTER_MS = 10_000;
 /** How long requests continue after that, to prove it. Unit: milliseconds. */
 const PROOF_MS = 2000;
+/** Of 10.112.0.0/12, the last sixteenth of which is for virtual IPs. */
+const POD_FLEET_ADDRESS = /^10\.(?:11[2-9]|12[0-6])\./;
 const SEEN_TIMEOUT_MS = 30_000;
 
 /** One more replica in an exporter: when its endpoint is published there, in the importer's kernel, in its DNS. */
@@ -41,15 +44,10 @@ export async function tellScaling(demo: Demo): Promise<void> {
   const signal = AbortSignal.any([demo.signal, AbortSignal.timeout(SEEN_TIMEOUT_MS)]);
   await using exporter = await watchReadyAddresses(demo, signal);
   const before = exporter.addresses();
-  const isNew = (address: string): boolean => exporter.addresses().has(address) && !before.has(address);
-  // The kernel's events name addresses; which of them is the new one is known once the exporter has published it.
-  const kernelEvents: { readonly text: string; readonly atMs: number }[] = [];
+  const isNew = await newAddresses(demo, exporter, importer.fleetDns.v4);
   using kernel = await watchKernelMap(
     layout.netnsOf(nodeNetns(node)),
-    (text) => {
-      kernelEvents.push({ text, atMs: systemClock.monotonic() });
-      return [...text.matchAll(/\b\d+\.\d+\.\d+\.\d+\b/g)].some((match) => isNew(match[0]));
-    },
+    (text) => [...text.matchAll(/\b\d+\.\d+\.\d+\.\d+\b/g)].some((match) => isNew(match[0])),
     systemClock,
   );
   using dns = watchDns(
@@ -73,6 +71,23 @@ export async function tellScaling(demo: Demo): Promise<void> {
   );
   say(`  the kernel map of ${node.name} contained it after ${since(inKernelAtMs)}`);
   say(`  DNS returned it (headless service) after ${since(inDnsAtMs)}`);
+}
+
+/** Whether an address is that of an endpoint which the exporter has got since. */
+async function newAddresses(
+  { topology }: Demo,
+  exporter: ReadyAddresses,
+  dns: string,
+): Promise<(address: string) => boolean> {
+  if (topology === "flat") {
+    const before = exporter.addresses();
+    return (address) => exporter.addresses().has(address) && !before.has(address);
+  }
+  // Importers see fleet addresses of the pods.
+  const resolver = new Resolver();
+  resolver.setServers([dns]);
+  const before = await resolver.resolve4(HEADLESS_NAME);
+  return (address) => POD_FLEET_ADDRESS.test(address) && !before.includes(address);
 }
 
 async function within(seen: Promise<number>, signal: AbortSignal, where: string): Promise<number> {

@@ -9,6 +9,8 @@ const fairleadPath = `${root}bin/fairlead`;
 
 export interface Demo {
   readonly lab: string;
+  /** "nat": members have the same addresses, and tunnels connect them. */
+  readonly topology: "flat" | "nat";
   readonly kubeconfig: string;
   readonly kubectl: string;
   readonly signal: AbortSignal;

@@ -22,6 +22,7 @@ export function renderPaths(paths: readonly ClusterPath[], output: ListOutput, n
   }
 }
 
+/** Fits a terminal of 80 columns. */
 function clusterColumns(nowMs: number): readonly Column<ClusterPath>[] {
   return [
     { head: "FROM", cell: (it) => it.from },
@@ -31,8 +32,6 @@ function clusterColumns(nowMs: number): readonly Column<ClusterPath>[] {
     { head: "LOSS", cell: ({ tunnels }) => range(tunnels, "lossPercent", "%") },
     { head: "MTU", cell: ({ tunnels }) => range(tunnels, "mtu", "") },
     { head: "HANDSHAKE", cell: ({ tunnels }) => newest(tunnels, "lastHandshake", nowMs) },
-    { head: "KEY AGE", cell: ({ tunnels }) => newest(tunnels, "keysSince", nowMs) },
-    { head: "REPORTED", cell: ({ tunnels }) => newest(tunnels, "reportedAt", nowMs) },
   ];
 }
 
