@@ -160,10 +160,13 @@ class NodeAgent implements Component {
     const now = deps.clock.monotonic();
     if (now - this.#comparedAtMs >= COMPARE_MS) this.#doubt();
     try {
-      const attached = await this.#applyKernel(state, signal);
+      // Neither waits for the other: the API server may be away, and a gateway may have many tunnels to set up.
+      const allocating = Promise.allSettled([this.#allocate(state, signal)]);
+      const attached = await this.#applyKernel(state, signal).finally(() => allocating);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
-      // The network does not wait for the API server, which may be away.
-      const freeInMs = await this.#allocate(state, signal);
+      const [allocated] = await allocating;
+      if (allocated.status === "rejected") throw allocated.reason;
+      const freeInMs = allocated.value;
       await this.#tunnels.publish(state, signal);
       const compareInMs = this.#comparedAtMs + COMPARE_MS - deps.clock.monotonic();
       return { requeueAfterMs: Math.max(1, Math.min(freeInMs, attached.dueInMs, compareInMs)) };
