@@ -162,7 +162,7 @@ class NodeAgent implements Component {
     try {
       // Neither waits for the other: the API server may be away, and a gateway may have many tunnels to set up.
       const allocating = Promise.allSettled([this.#allocate(state, signal)]);
-      const attached = await this.#applyKernel(state, signal).finally(() => allocating);
+      const attached = await this.#applyKernel(state, signal);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
       const [allocated] = await allocating;
       if (allocated.status === "rejected") throw allocated.reason;
