@@ -206,6 +206,7 @@ describe("our hub's controllers together with KubeFleet's hub agent", () => {
       "watch importedservices",
       "watch namespacereports",
       "watch namespaces",
+      "watch virtualips",
     ]);
     expect(refused(east)).toEqual([
       "get namespaces",

@@ -45,6 +45,7 @@ import {
   attachPods,
   createProfile,
   newPublicKey,
+  reportPaths,
   setProfile,
   showGateway,
 } from "../support/mesh.ts";
@@ -223,28 +224,11 @@ describe("a parallel network", () => {
   });
 
   it("shows the hub what a gateway reports of its tunnels, next to what the hub says of it", async () => {
-    const status = {
-      paths: [{ cluster: "b", ordinal: 0, path: "relay" as const, keyEpoch: 1 }],
-      pathsReportedAt: "2026-01-01T00:00:00Z",
-    };
-    const metadata = { namespace: FLEET_SYSTEM_NAMESPACE, name: "a-0" };
-    const by = { fieldManager: "fairlead-node", subresource: "status" as const };
-    await fleet.client("a").apply(GATEWAYS, { metadata, status }, by);
-    const told = await eventuallyOne(
-      hub(),
-      GATEWAYS,
-      objectKey(mailboxOf("a"), "a-0"),
-      (it) => it.status?.paths !== undefined,
-    );
-    expect(told.status).toMatchObject(status);
+    const gateway = { client: fleet.client("a"), hub: hub(), cluster: "a" };
+    const told = await reportPaths(gateway, [{ cluster: "b", ordinal: 0, path: "relay", keyEpoch: 1 }]);
+    expect(told.status?.pathsReportedAt).toBe("2026-01-01T00:00:00Z");
     expect(findCondition(told.status?.conditions, "Accepted")?.status).toBe("True");
-    await fleet.client("a").apply(GATEWAYS, { metadata, status: { ...status, paths: [] } }, by);
-    await eventuallyOne(
-      hub(),
-      GATEWAYS,
-      objectKey(mailboxOf("a"), "a-0"),
-      (it) => it.status?.paths?.length === 0,
-    );
+    await reportPaths(gateway, []);
   });
 
   it("has exports carry the fleet addresses of their pods, and no endpoint without one", async () => {

@@ -49,7 +49,14 @@ import {
 } from "../support/fleet.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
-import { addNode, createProfile, newPublicKey, setProfile, showGateway } from "../support/mesh.ts";
+import {
+  addNode,
+  createProfile,
+  newPublicKey,
+  reportPaths,
+  setProfile,
+  showGateway,
+} from "../support/mesh.ts";
 
 /** The life of a fleet of a and b, in which its programs use all their functions. */
 
@@ -210,6 +217,7 @@ export async function connectClusters(fleet: TestFleet): Promise<void> {
   await shown(2);
   const isAccepted = (it: Gateway) => it.status?.conditions?.[0]?.status === "True";
   await eventually(b, GATEWAYS, (all) => all.length === 2 && all.every(isAccepted));
+  await reportPaths({ client: b, hub, cluster: "b" }, []);
   await b.delete(NODES, objectKey(undefined, "n1"));
   await shown(1);
   await hub.delete(CLUSTER_MESH_PROFILES, objectKey(undefined, "site"));

@@ -6,9 +6,10 @@ import {
   CLUSTER_MESH_PROFILES,
   type ClusterMeshProfile,
   type Gateway,
+  type GatewayPath,
   GATEWAYS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -79,4 +80,21 @@ export async function attachPods(
   const [v4, v6] = [spec.ipv4[0]!.replace(/0\/24$/, ""), spec.ipv6[0]!.replace(/\/64$/, "")];
   const allocations = pods.map((podUID, at) => ({ podUID, ipv4: `${v4}${at + 2}`, ipv6: `${v6}${at + 2}` }));
   return client.mergePatch(ADDRESS_BLOCKS, key, { status: { allocations } }, { subresource: "status" });
+}
+
+/** Reports the tunnels of a gateway, as its node does, and waits for the report at the hub. */
+export async function reportPaths(
+  { client, hub, cluster }: { client: KubeClient; hub: KubeClient; cluster: string },
+  paths: readonly GatewayPath[],
+): Promise<Gateway> {
+  const name = `${cluster}-0`;
+  const metadata = { namespace: FLEET_SYSTEM_NAMESPACE, name };
+  const status = { paths, pathsReportedAt: "2026-01-01T00:00:00Z" };
+  await client.apply(
+    GATEWAYS,
+    { metadata, status },
+    { fieldManager: "fairlead-node", subresource: "status" },
+  );
+  const shown = (it: Gateway) => JSON.stringify(it.status?.paths) === JSON.stringify(paths);
+  return await eventuallyOne(hub, GATEWAYS, objectKey(mailboxOf(cluster), name), shown);
 }

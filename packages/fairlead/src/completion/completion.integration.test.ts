@@ -45,7 +45,7 @@ describe.for(["bash", "fish"] as const)("the completion of %s", (shell) => {
   const offers = SHELLS[shell];
 
   it.runIf(has(shell)).for([
-    { words: ["fairlead", "ver"], offered: ["version"] },
+    { words: ["fairlead", "ver"], offered: ["verify", "version"] },
     { words: ["fairlead", "lab", "st"], offered: ["status"] },
     { words: ["fairlead", "lab", "up", "--mem"], offered: ["--members"] },
     { words: ["fairlead", "status", "-o", "js"], offered: ["json"] },
