@@ -337,6 +337,21 @@ describeOnKernel("a parallel network", () => {
     expect(tunnelProcesses().filter((it) => killed.includes(it))).toEqual([]);
   });
 
+  it("gives all pods a fleet address if the profile asks for it, and takes the address of those that need none", async () => {
+    await lab.apply("member-1", shellPod({ namespace: "default", name: "other" }));
+    await lab.kubectl("member-1", ["wait", "--for=condition=Ready", "pod/other", "--timeout=60s"]);
+    const interfaces = () => lab.inPod("member-1", "default/other", "ip -o link");
+    const attach = (mode: string | null) => {
+      const patch = JSON.stringify({ spec: { network: { attach: mode } } });
+      return lab.kubectl("hub", ["patch", "clustermeshprofile", "parallel", "--type=merge", "-p", patch]);
+    };
+    expect(await interfaces()).not.toContain("eth-fleet");
+    await attach("all");
+    await until("the pod is attached", interfaces, (it) => it.includes("eth-fleet"));
+    await attach(null);
+    await until("the pod is not attached", interfaces, (it) => !it.includes("eth-fleet"));
+  });
+
   it("leaves nothing on the nodes of members that leave the network", async () => {
     await lab.kubectl("hub", ["delete", "clustermeshprofile", "parallel"]);
     for (const member of MEMBERS)

@@ -16,7 +16,7 @@ import {
   textMap,
   time,
 } from "../crd-schema.ts";
-import { PATH_KINDS } from "./v1alpha1/mesh.ts";
+import { ATTACH_MODES, PATH_KINDS } from "./v1alpha1/mesh.ts";
 
 /** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
 
@@ -50,6 +50,11 @@ const MODE = oneOf(
   '"flat": pod addresses are routable between the clusters. "parallel": pods have fleet addresses, and gateways connect the clusters.',
 );
 
+const ATTACH = oneOf(
+  ATTACH_MODES,
+  'Pods with fleet addresses. "selected" (the default): those with the label fairlead.dev/attach, behind an export, or in a namespace that imports. "all": every workload pod.',
+);
+
 const PROFILE: JsonSchema = object(
   {
     "spec!": object({
@@ -70,6 +75,7 @@ const PROFILE: JsonSchema = object(
           },
           'The prefixes that fleet addresses come from, of the mode "parallel". Not changed while a member has a block of them.',
         ),
+        attach: ATTACH,
       }),
     }),
     status: object({
@@ -212,6 +218,7 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
               "vipIPv4!": text("The block of virtual IPv4 addresses of Services.", PREFIX),
               "vipIPv6!": text("The block of virtual IPv6 addresses of Services.", PREFIX),
               "keyEpoch!": int32("The epoch of the gateways' keys.", { minimum: 1 }),
+              attach: ATTACH,
               relays: mapList("name", object({ "name!": text(), ...RELAY }), "Where gateways meet."),
             }),
           },

@@ -1,5 +1,4 @@
-import type { Allocation } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { ADDRESS_BLOCKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { ADDRESS_BLOCKS, type Allocation, type AttachMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
@@ -217,11 +216,11 @@ class NodeAgent implements Component {
   }
 
   /** @returns When released addresses are free again. Unit: milliseconds. */
-  async #allocate({ block }: NodeState, signal: AbortSignal): Promise<number> {
+  async #allocate({ block, network }: NodeState, signal: AbortSignal): Promise<number> {
     const { client, deps } = this.#options;
     const nowMs = deps.clock.now();
     const plan = planAddresses(block.status?.allocations ?? [], {
-      podUIDs: this.#attachedPods(),
+      podUIDs: this.#attachedPods(network.attach ?? "selected"),
       blocks: [...block.spec.ipv4, ...block.spec.ipv6],
       nowMs,
     });
@@ -241,7 +240,7 @@ class NodeAgent implements Component {
   }
 
   /** UIDs of the pods of this node that have fleet addresses. */
-  #attachedPods(): readonly string[] {
+  #attachedPods(mode: AttachMode): readonly string[] {
     const { pods, slices, namespaces, mcsImports } = this.#informers;
     const exported = exportedPods(slices.store.list(), (namespace, name) =>
       this.#isExported(`${namespace}/${name}`),
@@ -251,7 +250,7 @@ class NodeAgent implements Component {
       const { uid, namespace = "" } = pod.metadata;
       const { labels } = namespaces.store.get(objectKey(undefined, namespace))?.metadata ?? {};
       const reason = attachReason(pod, {
-        mode: "selected",
+        mode,
         namespaceLabel: labels?.[ATTACH_LABEL],
         isImporting: importing.has(namespace),
         exported,

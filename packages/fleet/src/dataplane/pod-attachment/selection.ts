@@ -1,5 +1,6 @@
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { AttachMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 
 /** Label of pods and namespaces: "true" or "false". A pod's label is stronger than its namespace's, and both than the rest. */
@@ -9,8 +10,7 @@ export const ATTACH_LABEL = "fairlead.dev/attach";
 export type AttachReason = "label" | "export" | "import" | "all";
 
 export interface AttachScope {
-  /** "selected": pods with the label, behind an export, or in a namespace that imports; "all": every workload pod. */
-  readonly mode: "selected" | "all";
+  readonly mode: AttachMode;
   /** The value of the label `fairlead.dev/attach` of the pod's namespace. */
   readonly namespaceLabel: string | undefined;
   /** Whether the pod's namespace has a ServiceImport or a global Service. */

@@ -11,6 +11,7 @@ import { type AddressesPlan, areRoutable, listed } from "./plan-addresses.ts";
 /** What a profile's members share, and its status. Pure. */
 
 export function describeNetwork(
+  { spec: { network } }: ClusterMeshProfile,
   { ipv4, ipv6, vipIPv4, vipIPv6 }: AddressPlan,
   keyEpoch: number,
   relays: readonly Relay[],
@@ -22,6 +23,7 @@ export function describeNetwork(
     vipIPv4: formatPrefix(vipIPv4),
     vipIPv6: formatPrefix(vipIPv6),
     keyEpoch,
+    ...defined({ attach: network.attach }),
     ...(relays.length === 0
       ? {}
       : {

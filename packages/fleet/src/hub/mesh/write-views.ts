@@ -48,7 +48,7 @@ export async function writeViews(
       : [
           {
             metadata: { namespace: view, name: profile.metadata.name },
-            spec: describeNetwork(plan, epoch.epoch.keyEpoch, relays),
+            spec: describeNetwork(profile, plan, epoch.epoch.keyEpoch, relays),
           },
         ],
   );

@@ -8,6 +8,10 @@ import type { Condition, KubeObject, LabelSelector } from "@fairlead/kube/api/me
 /** "flat": pod addresses are routable between clusters. "parallel": every attached pod has a fleet address. */
 export type NetworkMode = "flat" | "parallel";
 
+/** Pods with fleet addresses. "selected": those with the label, behind an export, or in a namespace that imports. "all": every workload pod. */
+export const ATTACH_MODES = ["selected", "all"] as const;
+export type AttachMode = (typeof ATTACH_MODES)[number];
+
 /** On the hub, without a namespace: the network that some members share. Written by the fleet's administrator. */
 export interface ClusterMeshProfile extends KubeObject {
   spec: {
@@ -24,6 +28,8 @@ export interface ClusterMeshProfile extends KubeObject {
         /** Unique local IPv6 prefix of 48 bits (RFC 4193). Absent: made from the profile's UID. */
         ipv6?: string;
       };
+      /** Of the mode "parallel". Absent: "selected". */
+      attach?: AttachMode;
     };
   };
   status?: {
@@ -69,6 +75,8 @@ export interface MeshNetwork extends KubeObject {
     vipIPv4: string;
     vipIPv6: string;
     keyEpoch: number;
+    /** Absent: "selected". */
+    attach?: AttachMode;
     relays?: MeshRelay[];
   };
 }
