@@ -7,6 +7,7 @@
  * SOURCE_DATE_EPOCH is the time of files; default: 0. FAIRLEAD_SIGNING_KEY names a file with the key that signs a release.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { exec } from "@fairlead/base/exec.ts";
 import { buildBundle } from "./bundle.ts";
 import { buildImage } from "./image/build.ts";
 import { bundledParts, noticesOf } from "./image/parts.ts";
@@ -17,6 +18,10 @@ import { root } from "./steps.ts";
 const [what, architecture] = process.argv.slice(2);
 // The variable by which tools of reproducible builds agree on the time of files.
 const modified = Number(process.env["SOURCE_DATE_EPOCH"] ?? 0);
+
+// Those of a former build may have known weaknesses.
+if (what === "release" || what === "image")
+  await exec(process.execPath, [`${root}scripts/debian-packages.mjs`], { timeoutMs: 600_000 });
 
 if (what === "release") await release();
 else await bundle();

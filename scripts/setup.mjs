@@ -16,6 +16,7 @@ import {
 } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { downloadPackages, IMAGE_PACKAGES, IMAGE_PACKAGES_FOLDER } from "./debian-packages.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const stampFile = join(root, "node_modules", ".fairlead-setup");
@@ -181,20 +182,17 @@ function unpack({ folder, packages }) {
   const to = join(toolsFolder, folder);
   const downloads = join(to, "packages");
   rmSync(to, { recursive: true, force: true });
-  mkdirSync(downloads, { recursive: true });
-  const env = { ...process.env, LC_ALL: "C" };
-  const download = () =>
-    run("apt-get", ["download", "-qq", ...packages], {
-      cwd: downloads,
-      env,
-      stdio: ["ignore", "ignore", "inherit"],
-    });
-  if (download() !== 0 && (run("apt-get", ["update", "-qq"], { env }) !== 0 || download() !== 0))
-    fail(
-      `apt-get could not download ${packages.join(", ")}; repair the package sources and run the command again`,
-    );
+  tryDownload(downloads, packages);
   for (const file of readdirSync(downloads)) run("dpkg-deb", ["-x", join(downloads, file), to]);
   rmSync(downloads, { recursive: true, force: true });
+}
+
+function tryDownload(folder, packages) {
+  try {
+    downloadPackages(folder, packages);
+  } catch (error) {
+    fail(error.message);
+  }
 }
 
 checkMachine();
@@ -204,7 +202,8 @@ const missing = DEBIAN_PACKAGES.filter((it) => isFor(it.only ?? "demo") && !find
 // npm ci removes what was unpacked next to the packages.
 const isUnpacked = ({ folder, program }) => npmIsDone && existsSync(join(toolsFolder, folder, program));
 const toUnpack = isFor("test") ? UNPACKED_PACKAGES.filter((it) => it.isWanted() && !isUnpacked(it)) : [];
-if (npmIsDone && missing.length === 0 && toUnpack.length === 0) process.exit(0);
+const lacksImage = isFor("test") && !(npmIsDone && existsSync(IMAGE_PACKAGES_FOLDER));
+if (npmIsDone && missing.length === 0 && toUnpack.length === 0 && !lacksImage) process.exit(0);
 
 const wantsTools = process.arch === "x64";
 process.stdout.write("Fairlead sets up this checkout:\n");
@@ -223,6 +222,10 @@ if (missing.length > 0) {
 }
 for (const { what } of toUnpack)
   process.stdout.write(`  ${what} into ./node_modules/.tools, unpacked and not installed\n`);
+if (lacksImage)
+  process.stdout.write(
+    "  programs and libraries of the image, as Debian packages: about 10 MB into ./node_modules/.tools\n",
+  );
 process.stdout.write("It changes nothing else on this machine, and starts and enables no daemon.\n");
 
 if (missing.length > 0) installDebianPackages(missing);
@@ -232,4 +235,5 @@ if (!npmIsDone) {
   writeFileSync(stampFile, stamp);
 }
 for (const it of toUnpack) unpack(it);
+if (lacksImage) tryDownload(IMAGE_PACKAGES_FOLDER, IMAGE_PACKAGES);
 process.stdout.write("The checkout is set up.\n");

@@ -1,7 +1,9 @@
 import { rmSync, writeFileSync } from "node:fs";
+import { basename } from "node:path";
 import { VERSION } from "@fairlead/base/version.ts";
 import {
   authorities,
+  koffiContent,
   libraries,
   LICENSE,
   nodeContent,
@@ -13,6 +15,7 @@ import {
 import { writeLayout } from "./layout.ts";
 import type { Part } from "./parts.ts";
 import { renderSbom } from "./sbom.ts";
+import { toolContents } from "./tools.ts";
 
 export interface BuildImageOptions {
   /** Folder with the bundle, and nothing of an older one. */
@@ -39,6 +42,9 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
   const [node, libc] = await Promise.all([nodeContent(program), libraries(program)]);
   const fairlead = programContent(options.bundle, options.packages);
   const system = [...libc, authorities()];
+  const provided = new Set(libc.flatMap(({ files }) => files.map((it) => basename(it.path))));
+  const tools = await toolContents(architecture, provided);
+  const koffi = koffiContent();
   const { modified = 0, folder } = options;
   rmSync(folder, { recursive: true, force: true });
   const digest = writeLayout(folder, {
@@ -48,10 +54,14 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
     layers: [
       { what: "C library and authorities", entries: withFolders(system.flatMap((it) => it.files)) },
       { what: `Node ${node.part.version}`, entries: withFolders(node.files) },
-      { what: `Fairlead ${VERSION}`, entries: withFolders(fairlead.files) },
+      {
+        what: "programs that fairlead node and fairlead relay start",
+        entries: withFolders(tools.flatMap((it) => it.files)),
+      },
+      { what: `Fairlead ${VERSION}`, entries: withFolders([...koffi.files, ...fairlead.files]) },
     ],
     entrypoint: ["/usr/local/bin/fairlead"],
-    env: ["PATH=/usr/local/bin"],
+    env: ["PATH=/usr/local/bin:/usr/bin"],
     user: `${USER}:${USER}`,
     labels: {
       "org.opencontainers.image.title": "fairlead",
@@ -70,6 +80,6 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
     license: LICENSE,
     modified,
   };
-  writeFileSync(`${folder}.spdx.json`, renderSbom(facts, [fairlead, node, ...system]));
+  writeFileSync(`${folder}.spdx.json`, renderSbom(facts, [fairlead, koffi, node, ...system, ...tools]));
   return digest;
 }

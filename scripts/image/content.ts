@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { rootCertificates } from "node:tls";
 import { exec } from "@fairlead/base/exec.ts";
 import { VERSION } from "@fairlead/base/version.ts";
-import { debianParts, nodeParts, noticesOf, type Part } from "./parts.ts";
+import { debianParts, nodeParts, noticesOf, type Part, partIn } from "./parts.ts";
 import type { Content } from "./sbom.ts";
 import type { TarEntry } from "./tar.ts";
 
@@ -37,7 +37,7 @@ export async function libraries(node: string): Promise<readonly Content[]> {
   return [...contents.values()].toSorted((a, b) => (a.part.name < b.part.name ? -1 : 1));
 }
 
-function noticeOf({ name, notice }: Part): readonly TarEntry[] {
+export function noticeOf({ name, notice }: Part): readonly TarEntry[] {
   return notice === undefined ? [] : [file(`usr/share/doc/${name}/copyright`, notice)];
 }
 
@@ -51,6 +51,8 @@ function systemFiles(): readonly TarEntry[] {
     file("etc/group", `root:x:0:\nfairlead:x:${USER}:\n`),
     file("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
     { type: "directory", path: "tmp", mode: 0o1777 },
+    { type: "directory", path: "run", mode: 0o755 },
+    { type: "link", path: "var/run", mode: 0o777, target: "../run" },
   ];
 }
 
@@ -76,6 +78,29 @@ export async function nodeContent(program: string): Promise<Content> {
     files: [
       file("usr/local/bin/node", readFileSync(program), 0o755),
       file("usr/share/doc/node/LICENSE", readFileSync(license)),
+    ],
+  };
+}
+
+/** What the bundle loads koffi from: its own files, and the native library for this machine's C library. */
+export function koffiContent(): Content {
+  const native = `@koromix/koffi-linux-${process.arch}`;
+  const parts = [
+    { name: "koffi", files: ["package.json", "index.js", "src/koffi/index.js", "src/koffi/src/static.js"] },
+    { name: native, files: ["package.json", "index.js", `linux_${process.arch}/koffi.node`] },
+  ];
+  const from = join(root, "node_modules");
+  const part = partIn(join(from, "koffi"));
+  return {
+    part,
+    within: [partIn(join(from, native))],
+    files: [
+      ...noticeOf(part),
+      ...parts.flatMap(({ name, files }) =>
+        files.map((it) =>
+          file(`opt/fairlead/node_modules/${name}/${it}`, readFileSync(join(from, name, it))),
+        ),
+      ),
     ],
   };
 }

@@ -16,6 +16,8 @@ export interface Part {
   readonly purl: string | undefined;
   /** The text that has to go with it. */
   readonly notice: string | undefined;
+  /** SHA-256 of the archive that it was taken from, in hexadecimal digits. */
+  readonly sha256?: string;
 }
 
 interface Manifest {
@@ -106,14 +108,19 @@ export async function nodeParts(
 
 /** The Debian packages that files are of, by path. A file that dpkg does not know is a separate part. */
 export async function debianParts(paths: readonly string[]): Promise<ReadonlyMap<string, Part>> {
-  const release = readFileSync("/etc/os-release", "utf8");
-  const distro = `${/^ID=(.*)$/m.exec(release)?.[1]}-${/^VERSION_ID="?([^"\n]*)/m.exec(release)?.[1]}`;
   const parts = new Map<string, Part>();
-  for (const path of paths) parts.set(path, (await debianPart(path, distro)) ?? unknownPart(path));
+  for (const path of paths) parts.set(path, (await debianPart(path)) ?? unknownPart(path));
   return parts;
 }
 
-async function debianPart(path: string, distro: string): Promise<Part | undefined> {
+/** By what databases of vulnerabilities know a package of this machine's Debian. */
+export function debianPurl(name: string, version: string, architecture: string): string {
+  const release = readFileSync("/etc/os-release", "utf8");
+  const distro = `${/^ID=(.*)$/m.exec(release)?.[1]}-${/^VERSION_ID="?([^"\n]*)/m.exec(release)?.[1]}`;
+  return `pkg:deb/debian/${encodeURIComponent(name)}@${version}?arch=${architecture}&distro=${distro}`;
+}
+
+async function debianPart(path: string): Promise<Part | undefined> {
   // Directories of libraries were moved below /usr; which of the names dpkg knows depends on the package.
   const names = [path, realpathSync(path), path.replace(/^\/usr/, ""), `/usr${path}`];
   for (const it of new Set(names)) {
@@ -121,13 +128,13 @@ async function debianPart(path: string, distro: string): Promise<Part | undefine
     const name = owner?.split(":")[0];
     if (name === undefined) continue;
     const found = await ask("-W", "-f", "${Version} ${Architecture}\n", owner?.split(": ")[0] ?? name);
-    const [version, architecture] = found?.trim().split("\n")[0]?.split(" ") ?? [];
+    const [version = "", architecture = ""] = found?.trim().split("\n")[0]?.split(" ") ?? [];
     const text = `/usr/share/doc/${name}/copyright`;
     return {
       name,
       version,
       license: undefined,
-      purl: `pkg:deb/debian/${encodeURIComponent(name)}@${version}?arch=${architecture}&distro=${distro}`,
+      purl: debianPurl(name, version, architecture),
       notice: existsSync(text) ? readFileSync(text, "utf8") : undefined,
     };
   }

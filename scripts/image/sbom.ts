@@ -101,7 +101,7 @@ function purlOf({ purpose, name, version, digest }: ProductFacts): string {
     : `pkg:generic/${short}@${version}?checksum=${encodeURIComponent(digest)}`;
 }
 
-function packageOf(id: string, { name, version, license, purl }: Part): Package {
+function packageOf(id: string, { name, version, license, purl, sha256 }: Part): Package {
   return {
     SPDXID: id,
     name,
@@ -111,6 +111,7 @@ function packageOf(id: string, { name, version, license, purl }: Part): Package 
     licenseConcluded: UNKNOWN,
     licenseDeclared: license ?? UNKNOWN,
     copyrightText: UNKNOWN,
+    ...(sha256 === undefined ? {} : { checksums: [{ algorithm: "SHA256", checksumValue: sha256 }] }),
     ...(purl === undefined
       ? {}
       : {

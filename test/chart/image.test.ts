@@ -18,6 +18,7 @@ import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import { buildBundle } from "../../scripts/bundle.ts";
 import { buildImage, IMAGE_NAME } from "../../scripts/image/build.ts";
 import { bundledParts } from "../../scripts/image/parts.ts";
+import { TOOLS } from "../../scripts/image/tools.ts";
 import { type TarEntry, writeTar } from "../../scripts/image/tar.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import { startTestServer } from "../../packages/apiserver/test/support.ts";
@@ -137,6 +138,16 @@ describe("the image", () => {
     expect(text).toContain(`org.opencontainers.image.version="${VERSION}"`);
     expect(text).toContain('ENTRYPOINT ["/usr/local/bin/fairlead"]');
     expect(text).toContain("USER 65532:65532");
+    const installed = /apt-get install .*--no-install-recommends ([^&]+)/.exec(
+      text.replaceAll("\\\n", ""),
+    )?.[1];
+    // In the base, which is Debian's.
+    const ofBase = new Set(["coreutils", "dash", "mount", "util-linux"]);
+    expect(installed?.trim().split(/ +/).toSorted()).toEqual(
+      Object.keys(TOOLS.programs)
+        .filter((it) => !ofBase.has(it))
+        .toSorted(),
+    );
     const ignore = readFileSync(join(checkout, ".dockerignore"), "utf8").split("\n");
     for (const [, sources = ""] of text.matchAll(/^COPY ((?:[\w./-]+ )+)[\w./-]+$/gm))
       for (const source of sources.trim().split(" "))
@@ -169,6 +180,7 @@ interface SbomPackage {
   readonly versionInfo?: string;
   readonly licenseDeclared: string;
   readonly checksums?: readonly { readonly checksumValue: string }[];
+  readonly externalRefs?: readonly { readonly referenceLocator: string }[];
 }
 
 describe("the image's bill of materials", () => {
@@ -220,6 +232,18 @@ describe("the image's bill of materials", () => {
         expect(license).toMatch(/^(MIT|ISC|0BSD|Apache-2\.0|BSD-[23]-Clause)$/);
   });
 
+  it("lists the Debian packages of the tools with versions and the digests of their archives", () => {
+    const { packages } = sbom();
+    for (const name of [...Object.keys(TOOLS.programs), ...TOOLS.libraries])
+      expect(packages.find((it) => it.name === name)).toMatchObject({
+        versionInfo: expect.stringMatching(/^\d/) as string,
+        checksums: [
+          { algorithm: "SHA256", checksumValue: expect.stringMatching(/^[0-9a-f]{64}$/) as string },
+        ],
+        externalRefs: [{ referenceLocator: expect.stringContaining(`pkg:deb/debian/${name}@`) as string }],
+      });
+  });
+
   it("is consistent: every part belongs to another one, and every reference exists", () => {
     const { SPDXID, packages, files, relationships } = sbom();
     const ids = [SPDXID, ...packages.map((it) => it.SPDXID), ...files.map((it) => it.SPDXID)];
@@ -259,6 +283,49 @@ describe.skipIf(!isRoot)("the image in a chroot (needs root)", () => {
       timeoutMs: 30_000,
       allowFailure: true,
     });
+
+  /** As root, which `fairlead node` is; in a network namespace of its own. */
+  const runTool = (...args: readonly string[]) =>
+    exec("unshare", ["--mount", "--net", "chroot", root, ...args], {
+      env: { PATH: "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
+      input: "",
+    });
+
+  it.each([
+    ["ip", "-Version"],
+    ["bridge", "-Version"],
+    ["nft", "--version"],
+    ["wg", "--version"],
+    ["wireguard-go", "--version"],
+    ["nsenter", "--version"],
+    ["unshare", "--version"],
+    ["mount", "--version"],
+    ["umount", "--version"],
+    ["sysctl", "--version"],
+    ["sh", "-c", "echo shell"],
+    ["cat"],
+    ["mkdir", "--version"],
+  ])("has the program %s", async (...args) => {
+    await runTool(...args);
+  });
+
+  it("changes links and tables of a network namespace", async () => {
+    const script = [
+      "ip link add name v0 type veth peer name v1",
+      "nft add table inet t",
+      "nft -j list ruleset",
+      "ip -j link show dev v0",
+    ];
+    const { stdout } = await runTool("sh", "-ec", script.join("\n"));
+    expect(stdout).toContain('"name": "t"');
+    expect(stdout).toContain('"ifname":"v0"');
+  });
+
+  it("has the foreign function interface, without which tunnels are not probed", async () => {
+    const script =
+      'import("/opt/fairlead/node_modules/koffi/index.js").then(({ default: it }) => console.log(it.load(null).func("int getpid()")() === process.pid))';
+    expect((await runTool("/usr/local/bin/node", "-e", script)).stdout).toBe("true\n");
+  });
 
   it.each([
     [["--version"], `fairlead ${VERSION}\n`],
