@@ -25,7 +25,14 @@ import { planFleetNetwork, tunnelTarget } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
 import { PathReporter, type Reported } from "./path-reporter.ts";
-import { allocationsOf, clusterAllocations, isPodChanged, type NodeState, readState } from "./state.ts";
+import {
+  allocationsOf,
+  clusterAllocations,
+  isPodChanged,
+  type NodeState,
+  readState,
+  withAllocations,
+} from "./state.ts";
 import { renderFleetTable } from "./table.ts";
 import { TUNNEL_MTU, type TunnelState, Tunnels } from "./tunnels.ts";
 
@@ -50,6 +57,12 @@ const NODE_MTU = 1500;
 /** The agent of one node in a parallel network: keeps the node's part of the data path, and deletes nothing when it stops. */
 export function createNodeAgent(options: NodeAgentOptions): Component {
   return new NodeAgent(options);
+}
+
+interface Allocations {
+  readonly allocations: readonly Allocation[];
+  /** When released addresses are free again. Unit: milliseconds. */
+  readonly freeInMs: number;
 }
 
 class NodeAgent implements Component {
@@ -159,13 +172,21 @@ class NodeAgent implements Component {
     const now = deps.clock.monotonic();
     if (now - this.#comparedAtMs >= COMPARE_MS) this.#doubt();
     try {
+      const { allocations, freeInMs } = this.#planAllocations(state);
+      await this.#kernel.prepare(signal);
+      const attached = await this.#applyPods(withAllocations(state, allocations), signal);
+      // Others use an address as soon as it is recorded.
+      const known = allocationsOf(state.block);
+      const reachable = allocations.filter(
+        ({ podUID, releasedAt }) =>
+          releasedAt !== undefined || known.has(podUID) || attached.isReachable(podUID),
+      );
       // Neither waits for the other: the API server may be away, and a gateway may have many tunnels to set up.
-      const allocating = Promise.allSettled([this.#allocate(state, signal)]);
-      const attached = await this.#applyKernel(state, signal);
+      const recording = Promise.allSettled([this.#recordAllocations(state, reachable, signal)]);
+      await this.#applyWays(state, signal);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
-      const [allocated] = await allocating;
-      if (allocated.status === "rejected") throw allocated.reason;
-      const freeInMs = allocated.value;
+      const [recorded] = await recording;
+      if (recorded.status === "rejected") throw recorded.reason;
       await this.#tunnels.publish(state, signal);
       const compareInMs = this.#comparedAtMs + COMPARE_MS - deps.clock.monotonic();
       return { requeueAfterMs: Math.max(1, Math.min(freeInMs, attached.dueInMs, compareInMs)) };
@@ -181,16 +202,20 @@ class NodeAgent implements Component {
     this.#tunnels.doubt();
   }
 
-  async #applyKernel(state: NodeState, signal: AbortSignal): Promise<Attached> {
-    await this.#kernel.prepare(signal);
-    const tunnels = await this.#tunnels.apply(state, signal);
-    if (tunnels.isNew) this.#kernel.doubt();
-    await this.#applyNetwork(state, tunnels, signal);
+  /** The interfaces of pods, and what may come to them. */
+  async #applyPods(state: NodeState, signal: AbortSignal): Promise<Attached> {
     const { network, block } = state;
     const allocations = [...allocationsOf(block).values()];
     const attached = await this.#attachments.apply(allocations, network, TUNNEL_MTU, signal);
     await this.#applyTable(state, attached, signal);
     return attached;
+  }
+
+  /** The ways to other nodes and members. */
+  async #applyWays(state: NodeState, signal: AbortSignal): Promise<void> {
+    const tunnels = await this.#tunnels.apply(state, signal);
+    if (tunnels.isNew) this.#kernel.doubt();
+    await this.#applyNetwork(state, tunnels, signal);
   }
 
   /** The cluster is in no parallel network, or this node has no block of it any more: nothing of it stays. */
@@ -215,9 +240,8 @@ class NodeAgent implements Component {
     };
   }
 
-  /** @returns When released addresses are free again. Unit: milliseconds. */
-  async #allocate({ block, network }: NodeState, signal: AbortSignal): Promise<number> {
-    const { client, deps } = this.#options;
+  #planAllocations({ block, network }: NodeState): Allocations {
+    const { deps } = this.#options;
     const nowMs = deps.clock.now();
     const plan = planAddresses(block.status?.allocations ?? [], {
       podUIDs: this.#attachedPods(network.attach ?? "selected"),
@@ -226,17 +250,27 @@ class NodeAgent implements Component {
     });
     if (plan.exhausted.length > 0)
       deps.log.warn("no fleet address is free for pods of this node", { pods: plan.exhausted.length });
-    await applyIfChanged(client, ADDRESS_BLOCKS, {
+    return {
+      allocations: plan.allocations,
+      freeInMs: plan.dueAtMs === undefined ? Number.POSITIVE_INFINITY : Math.max(1, plan.dueAtMs - nowMs),
+    };
+  }
+
+  async #recordAllocations(
+    { block }: NodeState,
+    allocations: readonly Allocation[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    await applyIfChanged(this.#options.client, ADDRESS_BLOCKS, {
       current: block,
       desired: {
         metadata: { namespace: block.metadata.namespace ?? "", name: block.metadata.name },
-        status: { allocations: [...plan.allocations] },
+        status: { allocations: [...allocations] },
       },
       fieldManager: NODE_MANAGER,
       subresource: "status",
       signal,
     });
-    return plan.dueAtMs === undefined ? Number.POSITIVE_INFINITY : Math.max(1, plan.dueAtMs - nowMs);
   }
 
   /** UIDs of the pods of this node that have fleet addresses. */
@@ -301,7 +335,10 @@ class NodeAgent implements Component {
       cluster: block.spec.cluster,
       node: { name: this.#options.nodeName, zone: zoneOf(this.#informers.nodes.store.get(node)) },
       blocks: [network.vipIPv4, network.vipIPv6],
-      allocations: clusterAllocations(this.#informers.blocks.store.list(), block.spec.cluster),
+      allocations: new Map([
+        ...clusterAllocations(this.#informers.blocks.store.list(), block.spec.cluster),
+        ...allocations,
+      ]),
       translated: new Map(
         addresses.flatMap((it) => (it.isAttached ? [] : [[it.fleetAddress, it.podAddress] as const])),
       ),

@@ -19,6 +19,8 @@ const SANDBOX_POLL_MS = 500;
 export interface Attached {
   /** Whether the pod has its fleet addresses on an interface of its own, or will have; others are reached by translation. */
   readonly isAttached: (podUID: string) => boolean;
+  /** Whether its fleet addresses lead to the pod now, in either way. */
+  readonly isReachable: (podUID: string) => boolean;
   /** When to look again. Unit: milliseconds. */
   readonly dueInMs: number;
 }
@@ -42,7 +44,8 @@ export class Attachments {
     mtu: number,
     signal: AbortSignal,
   ): Promise<Attached> {
-    if (this.#links === undefined) return { isAttached: () => false, dueInMs: Number.POSITIVE_INFINITY };
+    if (this.#links === undefined)
+      return { isAttached: () => false, isReachable: () => true, dueInMs: Number.POSITIVE_INFINITY };
     const links = allocations.map((it) => ({
       podUID: it.podUID,
       addresses: [it.ipv4, it.ipv6],
@@ -55,6 +58,7 @@ export class Attachments {
       const isStarting = links.some((it) => !attached.has(it.podUID) && !problems.has(it.podUID));
       return {
         isAttached: (podUID) => !problems.has(podUID),
+        isReachable: (podUID) => attached.has(podUID) || problems.has(podUID),
         dueInMs: isStarting ? SANDBOX_POLL_MS : Number.POSITIVE_INFINITY,
       };
     } catch (error) {
@@ -63,7 +67,11 @@ export class Attachments {
         error: messageOf(error),
       });
       const problems = this.#problems;
-      return { isAttached: (podUID) => !problems.has(podUID), dueInMs: SANDBOX_POLL_MS };
+      return {
+        isAttached: (podUID) => !problems.has(podUID),
+        isReachable: (podUID) => problems.has(podUID),
+        dueInMs: SANDBOX_POLL_MS,
+      };
     }
   }
 

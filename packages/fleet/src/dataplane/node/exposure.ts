@@ -1,16 +1,9 @@
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
-import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { Allocation } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { serviceNameOf } from "../service-proxy/plan.ts";
 import type { Exposed, PodAddress } from "./table.ts";
 
 /** What other clusters may reach of this node's pods: the ports of exported Services, at fleet addresses. Pure. */
-
-/** "namespace/name" of the Service that a slice is of, unless it was imported. */
-export function serviceOfSlice(slice: EndpointSlice): string | undefined {
-  const name = serviceNameOf(slice);
-  return name === undefined ? undefined : `${slice.metadata.namespace}/${name}`;
-}
 
 export function planExposed(
   slices: Iterable<EndpointSlice>,
@@ -19,8 +12,9 @@ export function planExposed(
 ): readonly Exposed[] {
   const exposed = new Map<string, Exposed>();
   for (const slice of slices) {
-    const service = serviceOfSlice(slice);
-    if (service === undefined || !isExported(service)) continue;
+    // Also of headless Services. Imported slices have another label.
+    const service = slice.metadata.labels?.[SERVICE_NAME_LABEL];
+    if (service === undefined || !isExported(`${slice.metadata.namespace}/${service}`)) continue;
     for (const it of exposedBy(slice, allocations))
       exposed.set(`${it.address} ${it.protocol} ${it.port}`, it);
   }

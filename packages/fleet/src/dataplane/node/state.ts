@@ -60,6 +60,11 @@ function isReleased({ metadata }: AddressBlock): boolean {
   return metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined;
 }
 
+/** The same node with these addresses of its pods. */
+export function withAllocations(state: NodeState, allocations: readonly Allocation[]): NodeState {
+  return { ...state, block: { ...state.block, status: { allocations: [...allocations] } } };
+}
+
 /** The addresses in use, by UID of the pod. */
 export function allocationsOf(block: AddressBlock): ReadonlyMap<string, Allocation> {
   const allocations = block.status?.allocations ?? [];
