@@ -20,6 +20,8 @@ const UNIT = [
 ];
 /** What it compares is the machine before a lab and after. */
 const ON_MACHINE = ["test/lab/leftovers.test.ts"];
+/** Run on a flat network and on a parallel one: services have to work alike. Others of them: scripts/test-full.ts. */
+const IN_BOTH_NETWORKS = process.env["TEST_NAT"] ?? "test/lab/mcs-traffic.test.ts";
 /** The flag --exclude of vitest does nothing for projects. */
 const EXCLUDED = process.env["TEST_EXCLUDE"]?.split(" ") ?? [];
 const SETUP = ["scripts/same-chance.ts"];
@@ -94,6 +96,16 @@ export default defineConfig({
           name: "lab",
           include: ["test/{lab,release}/**/*.test.ts"],
           exclude: ON_MACHINE,
+          ...(canIsolate ? { pool: isolatedPool } : {}),
+        },
+      },
+      {
+        extends: true,
+        test: {
+          ...LAB,
+          name: "lab-nat",
+          include: [IN_BOTH_NETWORKS],
+          env: { LAB_TOPOLOGY: "nat" },
           ...(canIsolate ? { pool: isolatedPool } : {}),
         },
       },

@@ -15,6 +15,10 @@ const steps: readonly Step[] = [
     name: "cost of inputs up to their limits",
     command: ["env", "GROWTH=full", "vitest", "run", "--project", "integration", "test/growth"],
   },
+  {
+    name: "imports on a parallel network",
+    command: ["env", "TEST_NAT=test/lab/mcs-imports.test.ts", "vitest", "run", "--project", "lab-nat"],
+  },
   conformance("dual-stack"),
   conformance("IPv4 only", "--ip-family", "ipv4"),
   conformance("newest version of the suite", "--suite", "latest"),

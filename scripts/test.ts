@@ -5,7 +5,10 @@ import { runSteps, type Step } from "./steps.ts";
 export const TESTS: readonly Step[] = [
   ...checksOf(undefined),
   { name: "integration tests", command: ["vitest", "run", "--project", "integration"] },
-  { name: "lab tests", command: ["vitest", "run", "--project", "lab", "--project", "lab-machine"] },
+  {
+    name: "lab tests",
+    command: ["vitest", "run", ...["lab", "lab-nat", "lab-machine"].flatMap((it) => ["--project", it])],
+  },
 ];
 
 if (import.meta.main && !runSteps(TESTS)) process.exitCode = 1;

@@ -14,6 +14,11 @@ import {
 } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
+  ADDRESS_BLOCKS,
+  type AddressBlock,
+  type Allocation,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
@@ -27,6 +32,7 @@ import { requestLoop } from "../../scripts/demo/requests.ts";
 import { parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { makeNamespace, untilReady } from "../support/lab-actions.ts";
 import { echoDeployment, shellPod } from "../support/lab-manifests.ts";
+import { untilConnected } from "./parallel-lab.ts";
 
 /** The exporter is not the first by name, so that who wins by age does not win by name too. */
 export const EXPORTER = "member-2";
@@ -50,14 +56,15 @@ export const PORTS: Ports = [
 /** Three clusters, with a pod in each that asks. */
 export async function startMcsLab(name: string, flags: readonly string[] = []): Promise<TestLab> {
   const lab = await startLab({ name, members: CLUSTERS.length, flags });
-  await Promise.all(
-    CLUSTERS.map(async (cluster) => {
+  await Promise.all([
+    untilConnected(lab, CLUSTERS),
+    ...CLUSTERS.map(async (cluster) => {
       const client = await lab.client(cluster);
       await makeNamespace(client, ASKER.namespace);
       await lab.apply(cluster, shellPod(ASKER));
       await untilReady(client, ASKER);
     }),
-  );
+  ]);
   return lab;
 }
 
@@ -193,20 +200,44 @@ export class Scenario {
 
   /** Addresses of the ready pods of the Service in its own cluster, by family, once there are that many. */
   async podAddresses(cluster: string, family: "IPv4" | "IPv6", count: number): Promise<readonly string[]> {
-    const addresses = (all: readonly EndpointSlice[]): readonly string[] =>
+    const endpoints = await this.#endpoints(cluster, family, count);
+    return endpoints.flatMap((it) => it.addresses).toSorted();
+  }
+
+  /** Addresses by which pods of `from` reach the ready pods of the Service in another cluster, or in their own. */
+  async addressesFrom(
+    from: string,
+    cluster: string,
+    family: "IPv4" | "IPv6",
+    count: number,
+  ): Promise<readonly string[]> {
+    if (from === cluster || this.lab.topology.spec.topology === "flat")
+      return this.podAddresses(cluster, family, count);
+    const endpoints = await this.#endpoints(cluster, family, count);
+    const pods = new Set(endpoints.map((it) => it.targetRef?.uid));
+    const found = (all: readonly AddressBlock[]): readonly Allocation[] =>
+      all.flatMap((it) => it.status?.allocations ?? []).filter((it) => pods.has(it.podUID));
+    const client = await this.lab.client(cluster);
+    const blocks = await eventually(client, ADDRESS_BLOCKS, (all) => found(all).length === count, {});
+    return found(blocks)
+      .map((it) => (family === "IPv4" ? it.ipv4 : it.ipv6))
+      .toSorted();
+  }
+
+  async #endpoints(
+    cluster: string,
+    family: "IPv4" | "IPv6",
+    count: number,
+  ): Promise<EndpointSlice["endpoints"]> {
+    const endpoints = (all: readonly EndpointSlice[]): EndpointSlice["endpoints"] =>
       all
         .filter((it) => it.metadata.labels?.[SERVICE_NAME_LABEL] === NAME && it.addressType === family)
-        .flatMap((it) => it.endpoints.filter((one) => one.conditions?.ready !== false))
-        .flatMap((it) => it.addresses);
+        .flatMap((it) => it.endpoints.filter((one) => one.conditions?.ready !== false));
     const options = { namespace: this.namespace };
     const client = await this.lab.client(cluster);
-    const slices = await eventually(
-      client,
-      ENDPOINT_SLICES,
-      (all) => addresses(all).length === count,
-      options,
+    return endpoints(
+      await eventually(client, ENDPOINT_SLICES, (all) => endpoints(all).length === count, options),
     );
-    return addresses(slices).toSorted();
   }
 
   /** Lines of an answer of the cluster's DNS, sorted. */

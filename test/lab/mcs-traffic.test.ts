@@ -235,22 +235,21 @@ describeOnKernel("the Multi-Cluster Services API", () => {
     });
 
     it("is found by its name as the addresses of all its ready pods", async () => {
-      for (const family of FAMILIES) {
-        const addresses = await shared.podAddresses(EXPORTER, family, REPLICAS);
-        await inEveryCluster((cluster) =>
-          shared.untilFound(cluster, [shared.host, typeOf(family)], addresses),
-        );
-      }
+      for (const family of FAMILIES)
+        await inEveryCluster(async (cluster) => {
+          const addresses = await shared.addressesFrom(cluster, EXPORTER, family, REPLICAS);
+          await shared.untilFound(cluster, [shared.host, typeOf(family)], addresses);
+        });
     });
 
     it("has one SRV record for each endpoint, which leads to it", async () => {
-      const addresses = await Promise.all(
-        FAMILIES.map((family) => shared.podAddresses(EXPORTER, family, REPLICAS)),
-      );
-      const targets = addresses
-        .flat()
-        .map((it) => `${it.replaceAll(/[.:]/g, "-")}.${EXPORTER}.${shared.host}.`);
       await inEveryCluster(async (cluster) => {
+        const addresses = await Promise.all(
+          FAMILIES.map((family) => shared.addressesFrom(cluster, EXPORTER, family, REPLICAS)),
+        );
+        const targets = addresses
+          .flat()
+          .map((it) => `${it.replaceAll(/[.:]/g, "-")}.${EXPORTER}.${shared.host}.`);
         const records = await until(
           `SRV records in ${cluster}`,
           () => shared.lookUp(cluster, shared.host, "SRV"),
@@ -281,7 +280,11 @@ describeOnKernel("the Multi-Cluster Services API", () => {
             expect(hostname).toMatch(/^hello-[01]$/);
             const name = `${hostname}.${EXPORTER}.${stateful.host}`;
             await stateful.untilFound(cluster, [name, addressType === "IPv6" ? "AAAA" : "A"], addresses);
-            expect(await stateful.answeredBy(cluster, [urlOf(name, 8080)], 1)).toEqual([EXPORTER]);
+            await until(
+              `${name} answers in ${cluster}`,
+              () => stateful.answeredBy(cluster, [urlOf(name, 8080)], 1),
+              (by) => by.join() === EXPORTER,
+            );
           }
       });
     });

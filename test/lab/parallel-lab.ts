@@ -1,0 +1,26 @@
+/** Waits of tests in a parallel network. */
+
+import { GATEWAYS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import type { TestLab } from "../support/lab-fixture.ts";
+import { eventually } from "../support/waiting.ts";
+
+/** Until the tunnels from each of these members to each other are answered. At once in a flat network. */
+export async function untilConnected(lab: TestLab, members: readonly string[]): Promise<void> {
+  if (lab.topology.spec.topology === "flat") return;
+  const hub = await lab.client("hub");
+  await Promise.all(
+    members.map(async (from) => {
+      const others = members.filter((it) => it !== from);
+      await eventually(
+        hub,
+        GATEWAYS,
+        (gateways) => {
+          const paths = gateways.flatMap((it) => it.status?.paths ?? []);
+          return others.every((to) => paths.some((it) => it.cluster === to && it.path !== "none"));
+        },
+        { namespace: mailboxOf(from), timeoutMs: 60_000 },
+      );
+    }),
+  );
+}
