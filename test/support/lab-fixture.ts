@@ -77,14 +77,10 @@ export interface Asking {
 }
 
 export function upArgs({ name, members = 2, nodes = 1, flags = [] }: LabShape): readonly string[] {
-  const shape = ["--members", String(members), "--nodes", String(nodes)];
+  const base = ["lab", "up", "--name", name, "--members", String(members), "--nodes", String(nodes)];
   // Of the project of vitest that runs tests of flat networks on a parallel one, too.
   const topology = process.env["LAB_TOPOLOGY"];
-  return [
-    ...["lab", "up", "--name", name, ...shape],
-    ...(topology === undefined ? [] : ["--topology", topology]),
-    ...flags,
-  ];
+  return [...base, ...(topology === undefined ? [] : ["--topology", topology]), ...flags];
 }
 
 export async function startLab(shape: LabShape): Promise<TestLab> {
