@@ -11,6 +11,7 @@ import {
   DNS_ACCESS,
   HUB_ACCESS,
   MEMBER_ACCESS,
+  NODE_ACCESS,
   RELAY_ACCESS,
   type ProgramAccess,
 } from "@fairlead/fleet/authz/programs.ts";
@@ -32,6 +33,7 @@ export function chartFiles(): ReadonlyMap<string, string> {
       "charts/fairlead-member/files/rules.yaml",
       rules(MEMBER_ACCESS, MEMBER_CRDS, { dns: DNS_ACCESS.cluster }),
     ],
+    ["charts/fairlead-node/files/rules.yaml", rules(NODE_ACCESS, [])],
     ["charts/fairlead-relay/files/rules.yaml", rules(RELAY_ACCESS, [])],
   ]);
 }

@@ -7,7 +7,7 @@ import { writeTar } from "../image/tar.ts";
 import { root } from "../steps.ts";
 import { type Archiving, filesBelow, writeTgz } from "./files.ts";
 
-export const CHARTS = ["fairlead-hub", "fairlead-member", "fairlead-relay"] as const;
+export const CHARTS = ["fairlead-hub", "fairlead-member", "fairlead-node", "fairlead-relay"] as const;
 
 interface ChartManifest {
   readonly name: string;

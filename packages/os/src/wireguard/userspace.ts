@@ -33,8 +33,10 @@ const MAX_LOG = 1024 * 1024;
 /**
  * wireguard-go has its sockets in /var/run/wireguard. In a mount namespace of the process, that is the folder in which the
  * script starts. Changes of mounts on the machine still arrive there (slave), so that it keeps no file system busy.
+ * A process can leave its cgroup only from a cgroup namespace that has both (linux: cgroup-v2, "nsdelegate").
  */
-const SCRIPT = `mount -t tmpfs -o mode=755,size=64k tmpfs /var/run &&
+const SCRIPT = `[ -z "$2" ] || nsenter --cgroup=/proc/1/ns/cgroup -- sh -c "echo $$ >'$2/cgroup.procs'"
+mount -t tmpfs -o mode=755,size=64k tmpfs /var/run &&
 mkdir /var/run/wireguard &&
 mount --no-canonicalize --bind . /var/run/wireguard &&
 LOG_LEVEL=error WG_PROCESS_FOREGROUND=1 exec wireguard-go "$1"`;
@@ -94,6 +96,7 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
     },
     async create(name, mtu, signal) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
+      if (options.cgroup !== undefined) await makeCgroup(options.cgroup);
       let process: Started | undefined;
       const take = async (step: Step, isLasting: boolean): Promise<void> => {
         if (step === "start") process = startProcess(name, options);
@@ -163,7 +166,7 @@ interface Started {
 }
 
 function startProcess(name: string, options: WireguardOptions): Started {
-  const { folder, birthNetns } = options;
+  const { folder, birthNetns, cgroup } = options;
   const args = [
     "--mount",
     "--propagation",
@@ -174,6 +177,7 @@ function startProcess(name: string, options: WireguardOptions): Started {
     SCRIPT,
     "wireguard-go",
     deviceWord(name),
+    cgroup ?? "",
   ];
   const line = birthNetns === undefined ? { command: "unshare", args } : inNetns(birthNetns, "unshare", args);
   const log = openSync(logOf(folder, name), "a", 0o600);
@@ -188,6 +192,15 @@ function startProcess(name: string, options: WireguardOptions): Started {
   return {
     state: () => (failed || child.exitCode !== null || child.signalCode !== null ? "ended" : "runs"),
   };
+}
+
+/** Not with its parents: file systems without folders of users would keep `mkdir` busy for ever. */
+async function makeCgroup(folder: string): Promise<void> {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    if (!(Error.isError(error) && "code" in error && error.code === "EEXIST")) throw error;
+  }
 }
 
 function startError(name: string, folder: string): FleetError {

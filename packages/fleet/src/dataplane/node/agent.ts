@@ -43,6 +43,8 @@ export interface NodeAgentOptions {
   readonly stateDir: string;
   /** File of the network namespace `fleet`. */
   readonly fleetNetns: string;
+  /** Of the processes of wireguard-go, so that they do not end with the container of this program. */
+  readonly cgroup?: string;
   /** The container runtime; undefined: pods have no interfaces of their own in `fleet`. */
   readonly runtime: PodRuntime | undefined;
   readonly deps: RuntimeDeps;
@@ -54,8 +56,13 @@ const COMPARE_MS = 60_000;
 /** MTU of the network between the nodes. Unit: bytes. */
 const NODE_MTU = 1500;
 
+export interface NodeAgentComponent extends Component {
+  /** Removes this node's part of the data path. In place of `start`. */
+  remove(signal: AbortSignal): Promise<void>;
+}
+
 /** The agent of one node in a parallel network: keeps the node's part of the data path, and deletes nothing when it stops. */
-export function createNodeAgent(options: NodeAgentOptions): Component {
+export function createNodeAgent(options: NodeAgentOptions): NodeAgentComponent {
   return new NodeAgent(options);
 }
 
@@ -65,7 +72,7 @@ interface Allocations {
   readonly freeInMs: number;
 }
 
-class NodeAgent implements Component {
+class NodeAgent implements NodeAgentComponent {
   readonly #options: NodeAgentOptions;
   readonly #informers: NodeInformers;
   readonly #kernel: FleetKernel;
@@ -159,6 +166,10 @@ class NodeAgent implements Component {
     this.#controller.enqueue(this.#key);
     this.#stack.use(this.#reporter);
     await this.#reporter.start(signal);
+  }
+
+  remove(signal: AbortSignal): Promise<void> {
+    return this.#leave(signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { type Gateway, GATEWAYS, type GatewayCandidate } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -25,6 +26,8 @@ export interface TunnelsOptions {
   readonly client: KubeClient;
   readonly stateDir: string;
   readonly fleetNetns: string;
+  /** Of the processes of wireguard-go; see `WireguardOptions`. */
+  readonly cgroup?: string;
   readonly deps: RuntimeDeps;
   /** A path came or went: the tunnels are due. */
   readonly onPaths: () => void;
@@ -165,12 +168,13 @@ export class Tunnels implements AsyncDisposable {
   }
 
   async #open(signal: AbortSignal): Promise<WireguardDevices> {
-    const { stateDir, fleetNetns, deps, onPaths } = this.#options;
+    const { stateDir, fleetNetns, cgroup, deps, onPaths } = this.#options;
     this.#devices ??= await openWireguard(
       {
         folder: join(stateDir, "wireguard"),
         netns: fleetNetns,
         clock: deps.clock,
+        ...defined({ cgroup }),
         onLost(device) {
           deps.log.warn("the process of a WireGuard device has ended", { device });
           onPaths();
