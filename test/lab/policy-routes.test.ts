@@ -9,6 +9,7 @@ import {
   runIpLines,
 } from "@fairlead/os/iproute/driver.ts";
 import { diffForwarding } from "@fairlead/os/iproute/fdb.ts";
+import { LinkReader } from "@fairlead/os/iproute/link-reader.ts";
 import { addVethPair, replaceAddress, setLink } from "@fairlead/os/iproute/lines.ts";
 import { diffNetwork, type NetworkState } from "@fairlead/os/iproute/state.ts";
 import { applyVxlan, type VxlanDevice } from "@fairlead/os/iproute/vxlan.ts";
@@ -191,5 +192,15 @@ describeOnKernel("a VXLAN between the namespaces of two nodes", () => {
     expect(await applyVxlan({ ...vxlanOf(1), id: 8 }, optionsOf(1))).toBe(true);
     const link = (await readLinks(optionsOf(1))).find((it) => it.device === "fl-vxlan");
     expect(link).toMatchObject({ isUp: true, mtu: 1450, vxlan: { id: 8, port: 4790, local: "192.0.2.1" } });
+    const tunnel = inNetns(inner[0] ?? "", "ip", ["tuntap", "add", "mode", "tun", "name", "tunnel"]);
+    await exec(tunnel.command, tunnel.args, { signal });
+    await runIpLines(
+      [addVethPair({ device: "pod", netns: inner[0] ?? "" }, { device: "eth0", netns: end })],
+      {
+        signal,
+      },
+    );
+    for (const netns of [inner[0] ?? "", end])
+      expect(await new LinkReader(netns).links(signal)).toEqual(await readLinks({ netns, signal }));
   });
 });

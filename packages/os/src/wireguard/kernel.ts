@@ -1,6 +1,7 @@
 import { hasCode } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
-import { readLink, readLinks, runIpLines } from "#iproute/driver.ts";
+import { runIpLines } from "#iproute/driver.ts";
+import { LinkReader } from "#iproute/link-reader.ts";
 import { addWireguard, deleteLink, setLink } from "#iproute/lines.ts";
 import type { Link } from "#iproute/parse.ts";
 import type { WireguardDriver } from "./driver.ts";
@@ -12,16 +13,17 @@ const KIND = "wireguard";
 /** Devices of the kernel's WireGuard. */
 export function createKernelDriver(options: WireguardOptions): WireguardDriver {
   const { netns, birthNetns } = options;
+  const links = new LinkReader(netns);
   const find = async (name: string, signal: AbortSignal): Promise<Link | undefined> => {
-    const link = await readLink(name, { netns, signal });
+    const link = await links.link(name, signal);
     return link?.kind === KIND ? link : undefined;
   };
 
   return {
     kind: "kernel",
     async list(signal) {
-      const links = await readLinks({ netns, signal });
-      return links.filter((it) => it.kind === KIND).map((it) => it.device);
+      const found = await links.links(signal);
+      return found.filter((it) => it.kind === KIND).map((it) => it.device);
     },
     async read(name, signal) {
       const link = await find(name, signal);

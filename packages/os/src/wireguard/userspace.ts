@@ -5,7 +5,8 @@ import { delay } from "@fairlead/base/clock.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { start } from "@fairlead/base/exec.ts";
-import { readLink, runIpLines } from "#iproute/driver.ts";
+import { runIpLines } from "#iproute/driver.ts";
+import { LinkReader } from "#iproute/link-reader.ts";
 import { deleteLink, moveLink, setLink } from "#iproute/lines.ts";
 import type { Link } from "#iproute/parse.ts";
 import { deviceWord } from "#iproute/words.ts";
@@ -44,8 +45,9 @@ LOG_LEVEL=error WG_PROCESS_FOREGROUND=1 exec wireguard-go "$1"`;
 /** Devices of wireguard-go: each is served by a process that outlives this one. */
 export function createUserspaceDriver(options: WireguardOptions): WireguardDriver {
   const { folder, netns, birthNetns, clock } = options;
+  const [inPlace, atBirth] = [new LinkReader(netns), new LinkReader(birthNetns)];
   const find = (name: string, file: string | undefined, signal: AbortSignal): Promise<Link | undefined> =>
-    readLink(name, { signal, ...defined({ netns: file }) });
+    (file === netns ? inPlace : atBirth).link(name, signal);
   const ask = (name: string, request: string, signal: AbortSignal): Promise<string | undefined> =>
     exchange(folder, deviceWord(name), request, signal);
   const look = async (name: string, signal: AbortSignal): Promise<Pick<Situation, "isServed" | "device">> => {

@@ -84,6 +84,7 @@ class NodeAgent implements NodeAgentComponent {
   readonly #reporter: PathReporter;
   readonly #stack = new AsyncDisposableStack();
   readonly #key: ObjectKey;
+  readonly #stop = new AbortController();
   #comparedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: NodeAgentOptions) {
@@ -108,6 +109,7 @@ class NodeAgent implements NodeAgentComponent {
           if (!isAlive) this.#tunnels.suspect(target);
           this.#controller.enqueue(this.#key);
         },
+        bytes: () => this.#bytesOfTunnels(),
       }),
     );
     const { mcsImports: serviceImports, slices } = this.#informers;
@@ -173,6 +175,7 @@ class NodeAgent implements NodeAgentComponent {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
     await this.#stack.disposeAsync();
   }
 
@@ -225,7 +228,7 @@ class NodeAgent implements NodeAgentComponent {
   /** The ways to other nodes and members. */
   async #applyWays(state: NodeState, signal: AbortSignal): Promise<void> {
     const tunnels = await this.#tunnels.apply(state, signal);
-    if (tunnels.isNew) this.#kernel.doubt();
+    if (tunnels.isNew) this.#kernel.doubtNetwork();
     await this.#applyNetwork(state, tunnels, signal);
   }
 
@@ -249,6 +252,13 @@ class NodeAgent implements NodeAgentComponent {
       relays: state?.network.relays ?? [],
       tunnels: observed.map((it) => ({ ...it, echo: this.#probes.stateOf(tunnelTarget(it.pair)) })),
     };
+  }
+
+  async #bytesOfTunnels(): Promise<ReadonlyMap<string, number>> {
+    const observed = await this.#tunnels.observe(this.#stop.signal);
+    return new Map(
+      observed.map(({ pair, peer }) => [tunnelTarget(pair), (peer?.rxBytes ?? 0) + (peer?.txBytes ?? 0)]),
+    );
   }
 
   #planAllocations({ block, network }: NodeState): Allocations {

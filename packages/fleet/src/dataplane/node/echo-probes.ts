@@ -2,9 +2,12 @@ import type { RemoteInfo, Socket } from "node:dgram";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
+import { type DeviceCounters, openDeviceCounters } from "@fairlead/os/libc/device-counters.ts";
 import { type LibC, loadLibC } from "@fairlead/os/libc/libc.ts";
 import { echoRequest, echoSequence, openPingSocket } from "@fairlead/os/libc/ping-socket.ts";
-import { DEAD_MS, PROBE_MS } from "./path-choice.ts";
+import { Liveness, RunningTime } from "./liveness.ts";
+import { PROBE_MS } from "./path-choice.ts";
+import { TargetUse } from "./target-use.ts";
 
 /** What is probed: an address in `fleet` of another node, over one device. */
 export interface EchoTarget {
@@ -15,7 +18,7 @@ export interface EchoTarget {
 }
 
 export interface EchoState {
-  /** Whether an answer came within the last second. */
+  /** Whether it answers. */
   readonly isAlive: boolean;
   /** Smoothed round trip (RFC 6298); undefined before the first answer. Unit: milliseconds. */
   readonly rttMs: number | undefined;
@@ -29,37 +32,37 @@ export interface EchoProbesOptions {
   readonly log: Logger;
   /** A target came alive or died. */
   readonly onChange: (target: string, isAlive: boolean) => void;
+  /** Bytes that tunnels have sent and received, by target. */
+  readonly bytes: () => Promise<ReadonlyMap<string, number>>;
 }
 
 interface Probe {
   target: EchoTarget;
   sequence: number;
-  readonly sentAtMs: Map<number, number>;
-  answeredAtMs: number;
-  isAlive: boolean;
-  rttMs: number | undefined;
-  loss: number;
+  readonly liveness: Liveness;
 }
-
-/** Share of one sample in the smoothed round trip (RFC 6298) and in the loss: the latter is of about the last ten seconds. */
-const RTT_SHARE = 1 / 8;
-const LOSS_SHARE = 1 / 40;
 
 /**
  * ICMP echo requests through tunnels and between nodes: the kernel of the other side answers, so a program that restarts there is
- * no failure, and a tunnel that passes nothing is one, whatever its handshakes say.
+ * no failure, and a tunnel that passes nothing is one, whatever its handshakes say. Targets in use, and those in doubt, are probed
+ * often.
  */
 export class EchoProbes implements AsyncDisposable {
   readonly #options: EchoProbesOptions;
   readonly #probes = new Map<string, Probe>();
   readonly #sockets = new Map<string, Socket>();
   readonly #stop = new AbortController();
+  readonly #time = new RunningTime();
+  readonly #use: TargetUse;
+  #counters: DeviceCounters | undefined;
+  #looking: Promise<void> | undefined;
   #source = "";
   #libc: Promise<LibC | undefined> | undefined;
   #running: Promise<void> | undefined;
 
   constructor(options: EchoProbesOptions) {
     this.#options = options;
+    this.#use = new TargetUse({ packets: () => this.#counters?.read() ?? new Map(), bytes: options.bytes });
   }
 
   /** @param source - This node's own fleet address, which is on each device. */
@@ -70,90 +73,74 @@ export class EchoProbes implements AsyncDisposable {
     for (const id of this.#probes.keys()) if (!wanted.has(id)) this.#probes.delete(id);
     for (const [id, target] of wanted) {
       const known = this.#probes.get(id);
-      if (known === undefined) this.#probes.set(id, this.#begin(target));
+      if (known === undefined) this.#probes.set(id, { target, sequence: 0, liveness: new Liveness() });
       else known.target = target;
     }
     if (targets.length > 0) this.#running ??= this.#run();
   }
 
   stateOf(id: string): EchoState {
-    const { isAlive = false, rttMs, loss = 0 } = this.#probes.get(id) ?? {};
+    const { isAlive = false, rttMs, loss = 0 } = this.#probes.get(id)?.liveness ?? {};
     return { isAlive, rttMs, loss };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#running;
+    await this.#looking;
     this.#closeSockets();
-  }
-
-  #begin(target: EchoTarget): Probe {
-    return {
-      target,
-      sequence: 0,
-      sentAtMs: new Map(),
-      answeredAtMs: Number.NEGATIVE_INFINITY,
-      isAlive: false,
-      rttMs: undefined,
-      loss: 0,
-    };
   }
 
   async #run(): Promise<void> {
     const { clock } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      const now = clock.monotonic();
-      for (const probe of this.#probes.values()) this.#judge(probe, now);
-      for (const probe of this.#probes.values()) await this.#send(probe, now);
+      const now = this.#time.turn(clock.monotonic());
+      for (const { target, liveness } of this.#probes.values())
+        if (liveness.judge(now)) {
+          this.#options.log.warn("a node of the parallel network ceased to answer", { target: target.id });
+          this.#options.onChange(target.id, false);
+        }
+      // A tunnel's process that hangs must not hold up probes.
+      this.#looking ??= this.#look(now).finally(() => (this.#looking = undefined));
+      for (const probe of this.#probes.values())
+        if (probe.liveness.isDue(now, this.#use.isUsed(probe.target.id, now))) await this.#send(probe, now);
       await delay(clock, PROBE_MS, signal).catch(() => {});
     }
   }
 
-  #judge(probe: Probe, now: number): void {
-    for (const [sequence, sentAtMs] of probe.sentAtMs)
-      if (now - sentAtMs >= DEAD_MS) {
-        probe.sentAtMs.delete(sequence);
-        probe.loss += (1 - probe.loss) * LOSS_SHARE;
-      }
-    if (!probe.isAlive || now - probe.answeredAtMs < DEAD_MS) return;
-    probe.isAlive = false;
-    this.#options.log.warn("a node of the parallel network ceased to answer", { target: probe.target.id });
-    this.#options.onChange(probe.target.id, false);
+  async #look(now: number): Promise<void> {
+    try {
+      await this.#use.look(
+        [...this.#probes.values()].map((it) => it.target),
+        now,
+      );
+    } catch (error) {
+      this.#options.log.debug("cannot read the traffic of tunnels", { error: messageOf(error) });
+    }
   }
 
   async #send(probe: Probe, now: number): Promise<void> {
-    const socket = await this.#socketOf(probe.target.device);
+    const { device, address } = probe.target;
+    const socket = await this.#socketOf(device);
     if (socket === undefined) return;
     probe.sequence = (probe.sequence + 1) & 0xffff;
-    probe.sentAtMs.set(probe.sequence, now);
+    probe.liveness.sent(probe.sequence, now);
     // A request that cannot be sent is one without an answer. A ping socket has no ports.
-    socket.send(echoRequest(probe.sequence), 1, probe.target.address, (error) => {
-      if (error !== null) this.#close(probe.target.device);
+    socket.send(echoRequest(probe.sequence), 1, address, (error) => {
+      if (error !== null) this.#close(device);
     });
   }
 
   #onReply(device: string, message: Buffer, { address }: RemoteInfo): void {
     const sequence = echoSequence(message);
     if (sequence === undefined) return;
-    for (const probe of this.#probes.values()) {
-      if (probe.target.device !== device || probe.target.address !== address) continue;
-      const sentAtMs = probe.sentAtMs.get(sequence);
-      if (sentAtMs === undefined) continue;
-      probe.sentAtMs.delete(sequence);
-      this.#note(probe, this.#options.clock.monotonic() - sentAtMs);
-    }
-  }
-
-  #note(probe: Probe, rttMs: number): void {
-    const wasAlive = probe.isAlive;
-    probe.answeredAtMs = this.#options.clock.monotonic();
-    probe.isAlive = true;
-    probe.rttMs = probe.rttMs === undefined ? rttMs : probe.rttMs + (rttMs - probe.rttMs) * RTT_SHARE;
-    probe.loss -= probe.loss * LOSS_SHARE;
-    if (wasAlive) return;
-    this.#options.log.info("a node of the parallel network answers", { target: probe.target.id });
-    this.#options.onChange(probe.target.id, true);
+    const now = this.#time.at(this.#options.clock.monotonic());
+    for (const { target, liveness } of this.#probes.values())
+      if (target.device === device && target.address === address && liveness.answered(sequence, now)) {
+        this.#options.log.info("a node of the parallel network answers", { target: target.id });
+        this.#options.onChange(target.id, true);
+      }
   }
 
   async #socketOf(device: string): Promise<Socket | undefined> {
@@ -164,6 +151,7 @@ export class EchoProbes implements AsyncDisposable {
     const libc = await this.#libc;
     if (libc === undefined) return undefined;
     try {
+      this.#counters ??= openDeviceCounters(libc, fleetNetns);
       const socket = await openPingSocket(libc, { netns: fleetNetns, device, address: this.#source });
       socket.on("message", (message, from) => this.#onReply(device, message, from));
       // The device may have been recreated: then the socket has to be, too.
@@ -184,5 +172,7 @@ export class EchoProbes implements AsyncDisposable {
 
   #closeSockets(): void {
     for (const device of this.#sockets.keys()) this.#close(device);
+    this.#counters?.[Symbol.dispose]();
+    this.#counters = undefined;
   }
 }

@@ -51,8 +51,13 @@ export class FleetKernel {
 
   doubt(): void {
     this.#isNamespaceReady = false;
-    this.#network = undefined;
+    this.doubtNetwork();
     this.#table = undefined;
+  }
+
+  /** A device was made anew: it has no addresses and routes. */
+  doubtNetwork(): void {
+    this.#network = undefined;
   }
 
   /** Makes the namespace and its link to the node. */

@@ -36,6 +36,8 @@ interface Registration {
   at: number;
   /** This gateway's address and port as the relay sees them; undefined while there is no answer. */
   observed: UdpEndpoint | undefined;
+  /** Its tunnel passes nothing, and it has not answered since: another relay is better. */
+  isDoubtful: boolean;
   answered: PromiseWithResolvers<void>;
   /** Resolves when it has to be renewed at once. */
   hurry: PromiseWithResolvers<void>;
@@ -95,11 +97,11 @@ export class RelayPaths implements AsyncDisposable {
     return found;
   }
 
-  /** The pair's relay may be gone: another one is used until it has answered. */
+  /** The pair's relay may be gone: another one, if there is, is used until it has answered. */
   suspect(pairId: string): void {
     const [current] = this.#registered(pairId);
     if (current === undefined) return;
-    current.observed = undefined;
+    current.isDoubtful = true;
     current.hurry.resolve();
     this.#options.onChange();
   }
@@ -117,7 +119,7 @@ export class RelayPaths implements AsyncDisposable {
     const addressOf = ({ endpoints, at }: Registration): string => endpoints[at]?.address ?? "";
     return [...this.#registrations.values()]
       .filter((it) => it.pair.id === pairId && it.observed !== undefined)
-      .toSorted((a, b) => byText(addressOf(a), addressOf(b)));
+      .toSorted((a, b) => Number(a.isDoubtful) - Number(b.isDoubtful) || byText(addressOf(a), addressOf(b)));
   }
 
   /** A control datagram that arrived at the port of a tunnel. */
@@ -140,8 +142,9 @@ export class RelayPaths implements AsyncDisposable {
       this.#options.ports.send(pair.port, relay, answer.send);
       return true;
     }
-    const isNew = registration.observed === undefined;
+    const isNew = registration.observed === undefined || registration.isDoubtful;
     registration.observed = answer.observed;
+    registration.isDoubtful = false;
     registration.answered.resolve();
     if (isNew) this.#options.onChange();
     return true;
@@ -180,6 +183,7 @@ export class RelayPaths implements AsyncDisposable {
         stop,
         at: 0,
         observed: undefined,
+        isDoubtful: false,
         answered: Promise.withResolvers(),
         hurry: Promise.withResolvers(),
       };
@@ -202,10 +206,13 @@ export class RelayPaths implements AsyncDisposable {
       const waitMs = Math.min(RETRY_MS.first * 2 ** failures, RETRY_MS.longest);
       const isAnswered = await Promise.race([
         registration.answered.promise.then(() => true),
-        delay(clock, waitMs, signal).then(
-          () => false,
-          () => false,
-        ),
+        // Of a wait that ended late, the answer may be in the socket: it is read before the second one ends.
+        delay(clock, waitMs, signal)
+          .then(() => delay(clock, 1, signal))
+          .then(
+            () => false,
+            () => false,
+          ),
       ]);
       if (isAnswered) {
         failures = 0;

@@ -1,7 +1,7 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { PodRuntime, PodSandbox } from "@fairlead/os/cri/runtime.ts";
-import { readLinks } from "@fairlead/os/iproute/driver.ts";
+import { LinkReader } from "@fairlead/os/iproute/link-reader.ts";
 import type { Link } from "@fairlead/os/iproute/parse.ts";
 import { netnsInode } from "@fairlead/os/netns/netns.ts";
 import { attachPod, deletePodDevice, detachPod } from "./attach.ts";
@@ -54,12 +54,14 @@ export class PodLinks {
   readonly #runtime: PodRuntime;
   readonly #clock: Clock;
   readonly #fleet: string;
+  readonly #links: LinkReader;
   #checked: ReadonlyMap<string, Checked> = new Map();
 
   constructor({ runtime, clock, fleet }: PodLinksOptions) {
     this.#runtime = runtime;
     this.#clock = clock;
     this.#fleet = fleet;
+    this.#links = new LinkReader(fleet);
   }
 
   /**
@@ -98,7 +100,7 @@ export class PodLinks {
   }
 
   async #readFleet(signal: AbortSignal): Promise<FleetDevices> {
-    const devices = await readLinks({ netns: this.#fleet, signal });
+    const devices = await this.#links.links(signal);
     return {
       devices: devices.filter((it) => isVethName(it.device)),
       fleetInode: await netnsInode(this.#fleet),

@@ -169,12 +169,12 @@ export function writeU32(buffer: Buffer, value: number, at: number): void {
   else buffer.writeUInt32BE(value, at);
 }
 
-function writeU16(buffer: Buffer, value: number, at: number): void {
+export function writeU16(buffer: Buffer, value: number, at: number): void {
   if (IS_LITTLE_ENDIAN) buffer.writeUInt16LE(value, at);
   else buffer.writeUInt16BE(value, at);
 }
 
-function readU32(buffer: Buffer, at: number): number {
+export function readU32(buffer: Buffer, at: number): number {
   return IS_LITTLE_ENDIAN ? buffer.readUInt32LE(at) : buffer.readUInt32BE(at);
 }
 

@@ -1,0 +1,112 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { IDLE_PROBE_MS, Liveness, RunningTime } from "./liveness.ts";
+import { DEAD_MS, PROBE_MS } from "./path-choice.ts";
+
+/** A target that answers a request some turns later, or not; turns are late by chance. */
+interface Turn {
+  /** Since the turn before. Unit: milliseconds. */
+  readonly stepMs: number;
+  readonly isUsed: boolean;
+  /** Turns until the answer to this turn's request is read. Undefined: never. */
+  readonly answerIn: number | undefined;
+}
+
+function probe(turns: readonly Turn[]): { readonly states: readonly boolean[]; readonly sent: number } {
+  const [time, liveness] = [new RunningTime(), new Liveness()];
+  const pending: { readonly at: number; readonly request: number }[] = [];
+  const states: boolean[] = [];
+  let monotonicMs = 1000;
+  let sent = 0;
+  for (const [at, { stepMs, isUsed, answerIn }] of turns.entries()) {
+    monotonicMs += stepMs;
+    const now = time.turn(monotonicMs);
+    liveness.judge(now);
+    if (liveness.isDue(now, isUsed)) {
+      liveness.sent(++sent, now);
+      if (answerIn !== undefined) pending.push({ at: at + answerIn, request: sent });
+    }
+    for (const it of pending) if (it.at === at) liveness.answered(it.request, time.at(monotonicMs + 1));
+    states.push(liveness.isAlive);
+  }
+  return { states, sent };
+}
+
+const turns = (count: number, of: Partial<Turn> = {}): readonly Turn[] =>
+  Array.from({ length: count }, () => ({ stepMs: PROBE_MS, isUsed: true, answerIn: 0, ...of }));
+
+const silent = { answerIn: undefined };
+
+describe("the liveness of a target", () => {
+  it("does not change while every request is answered within two turns, however late turns are", () => {
+    const anyTurn = fc.record({
+      stepMs: fc.integer({ min: 1, max: 20_000 }),
+      isUsed: fc.boolean(),
+      answerIn: fc.constantFrom(0, 1, 2),
+    });
+    fc.assert(
+      fc.property(fc.array(anyTurn, { maxLength: 100 }), (late) => {
+        const { states } = probe([...turns(2), ...late]);
+        expect(states.slice(2)).toEqual(late.map(() => true));
+      }),
+    );
+  });
+
+  it("changes at most once in three turns, whatever is answered", () => {
+    const anyTurn = fc.record({
+      stepMs: fc.integer({ min: PROBE_MS, max: 5000 }),
+      isUsed: fc.boolean(),
+      answerIn: fc.option(fc.integer({ min: 0, max: 8 }), { nil: undefined }),
+    });
+    fc.assert(
+      fc.property(fc.array(anyTurn, { maxLength: 100 }), (any) => {
+        const { states } = probe([...turns(1), ...any]);
+        const changes = states.flatMap((it, at) => (at > 0 && it !== states[at - 1] ? [at] : []));
+        for (const [at, change] of changes.entries())
+          if (at > 0) expect(change - (changes[at - 1] ?? 0)).toBeGreaterThanOrEqual(2);
+      }),
+    );
+  });
+
+  it("ends about a second after the last answer of a target in use", () => {
+    const { states } = probe([...turns(20), ...turns(20, silent)]);
+    const diedAt = states.indexOf(false, 1) - 20;
+    expect(diedAt * PROBE_MS).toBeGreaterThanOrEqual(DEAD_MS);
+    expect(diedAt * PROBE_MS).toBeLessThanOrEqual(DEAD_MS + 2 * PROBE_MS);
+  });
+
+  it("ends within an idle interval more for a target without traffic, which is probed often as soon as it is in doubt", () => {
+    const idle = { isUsed: false };
+    const { states } = probe([...turns(80, idle), ...turns(40, { ...idle, ...silent })]);
+    const diedAt = states.indexOf(false, 1) - 80;
+    expect(diedAt * PROBE_MS).toBeLessThanOrEqual(IDLE_PROBE_MS + DEAD_MS + 2 * PROBE_MS);
+    expect(states.at(79)).toBe(true);
+  });
+
+  it("costs a request each two seconds while there is no traffic", () => {
+    const idle = probe(turns(401, { isUsed: false })).sent;
+    expect(idle).toBeLessThanOrEqual((400 * PROBE_MS) / IDLE_PROBE_MS + 2);
+    expect(probe(turns(400)).sent).toBe(400);
+  });
+
+  it("costs no more while a target does not answer for long", () => {
+    const { sent } = probe(turns(400, silent));
+    expect(sent).toBeLessThan(100);
+  });
+
+  it("comes back after three answers, none of which is missing between", () => {
+    const { states } = probe([...turns(4), ...turns(20, silent), ...turns(10)]);
+    expect(states.slice(24, 27)).toEqual([false, false, true]);
+  });
+
+  it("measures the round trip, and the share of requests that are lost", () => {
+    const liveness = new Liveness();
+    liveness.sent(1, 0);
+    expect(liveness.answered(1, 40)).toBe(true);
+    expect(liveness.answered(1, 80)).toBe(false);
+    expect(liveness.rttMs).toBe(40);
+    liveness.sent(2, 100);
+    liveness.judge(100 + DEAD_MS + 50);
+    expect(liveness.loss).toBeCloseTo(1 / 40);
+  });
+});
