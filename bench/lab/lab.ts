@@ -27,7 +27,7 @@ export interface BenchLab extends AsyncDisposable {
 
 export async function startBenchLab(
   name: string,
-  shape: { readonly members: number; readonly nodes: number },
+  shape: { readonly members: number; readonly nodes: number; readonly topology?: "flat" | "nat" },
 ): Promise<BenchLab> {
   await fairlead(["lab", "down", "--name", name]);
   const upMs = await fairlead([
@@ -39,6 +39,8 @@ export async function startBenchLab(
     String(shape.members),
     "--nodes",
     String(shape.nodes),
+    "--topology",
+    shape.topology ?? "flat",
   ]);
   const layout = labLayout(stateRoot(), name);
   const { topology } = requireState(layout, name);

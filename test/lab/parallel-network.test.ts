@@ -284,7 +284,11 @@ describeOnKernel("a parallel network", () => {
       async () => (await lab.ask("member-1", CLIENT, { url: `http://${ipv4}:8080/`, count: 1 }))[0]?.cluster,
       (it) => it === "member-3",
     );
-    expect(await pathsOf("member-1", "member-3")).toContain("relay");
+    await until(
+      "the path to member-3",
+      () => pathsOf("member-1", "member-3"),
+      (it) => it.includes("relay"),
+    );
     await inSite("delete table inet no-udp");
   });
 

@@ -116,7 +116,7 @@ const PATH = object({
   "keyEpoch!": int32("The epoch of the keys in use.", { minimum: 1 }),
   mtu: int32("MTU of the tunnel. Unit: bytes.", COUNT),
   rttMs: int32("Round trip through the tunnel, smoothed. Unit: milliseconds.", COUNT),
-  lossPercent: int32("Probes of the last ten seconds without an answer. Unit: percent.", {
+  lossPercent: int32("Of the last 40 probes or so, those without an answer. Unit: percent.", {
     minimum: 0,
     maximum: 100,
   }),

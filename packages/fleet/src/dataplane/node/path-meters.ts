@@ -9,7 +9,7 @@ const PREFIX = "fairlead_tunnel";
 const GAUGES = {
   path: "1 for the way that the packets of a tunnel take: direct, relay, tcp or none.",
   rtt_seconds: "Smoothed round trip through the tunnel.",
-  loss_ratio: "Share of the probes of the last ten seconds without an answer.",
+  loss_ratio: "Share of the last 40 probes or so without an answer.",
   mtu_bytes: "MTU of the tunnel.",
   key_epoch: "Epoch of the keys in use.",
   last_handshake_timestamp_seconds: "When keys were agreed last.",

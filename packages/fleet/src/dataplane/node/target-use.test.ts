@@ -26,8 +26,8 @@ function world() {
   return {
     use,
     reads: () => reads,
-    /** A second of traffic, and a look after it. */
-    async second(
+    /** Traffic, and a look after it. */
+    async turn(
       nowMs: number,
       carried: { readonly device?: string; readonly packets: number; readonly a?: number },
     ) {
@@ -40,32 +40,46 @@ function world() {
 
 describe("the use of targets", () => {
   it("reads no tunnel while devices carry probes alone", async () => {
-    const { use, second, reads } = world();
-    for (let at = 0; at < 20; at += 1) await second(at * 1000, { packets: 4, a: 200 });
+    const { use, turn, reads } = world();
+    // Of both sides, for two targets: requests and answers, all at once.
+    for (let at = 0; at < 80; at += 1) await turn(at * 250, { packets: at % 8 === 0 ? 8 : 0, a: 100 });
     expect(reads()).toBe(0);
     expect(use.isUsed("tunnel/a", 20_000)).toBe(false);
   });
 
-  it("finds the tunnel that carries traffic, for ten seconds after it", async () => {
-    const { use, second } = world();
-    for (let at = 0; at < 5; at += 1) await second(at * 1000, { packets: 1000, a: 1_000_000 });
-    expect(use.isUsed("tunnel/a", 5000)).toBe(true);
-    expect(use.isUsed("tunnel/b", 5000)).toBe(false);
-    expect(use.isUsed("tunnel/a", 13_999)).toBe(true);
-    expect(use.isUsed("tunnel/a", 14_000)).toBe(false);
+  it("takes all tunnels of a device for used as soon as there is traffic, and then the one that carries it", async () => {
+    const { use, turn } = world();
+    for (let at = 0; at < 8; at += 1) await turn(at * 250, { packets: 0 });
+    await turn(2000, { packets: 50, a: 5000 });
+    expect(["tunnel/a", "tunnel/b", "node/n"].map((it) => use.isUsed(it, 2001))).toEqual([true, true, false]);
+    for (let at = 9; at <= 40; at += 1) await turn(at * 250, { packets: 50, a: 5000 });
+    expect(["tunnel/a", "tunnel/b"].map((it) => use.isUsed(it, 10_001))).toEqual([true, false]);
+  });
+
+  it("ends ten seconds after the traffic", async () => {
+    const { use, turn } = world();
+    for (let at = 0; at < 40; at += 1) await turn(at * 250, { packets: 100, a: 10_000 });
+    const used: boolean[] = [];
+    for (let at = 40; at < 120; at += 1) {
+      await turn(at * 250, { packets: 0 });
+      used.push(use.isUsed("tunnel/a", at * 250));
+    }
+    const endedAfterMs = used.indexOf(false) * 250;
+    expect(endedAfterMs).toBeGreaterThan(8000);
+    expect(endedAfterMs).toBeLessThanOrEqual(12_000);
   });
 
   it("takes traffic between nodes for all targets of the device", async () => {
-    const { use, second } = world();
-    for (let at = 0; at < 3; at += 1) await second(at * 1000, { device: "fl-vxlan", packets: 100 });
-    expect(use.isUsed("node/n", 3000)).toBe(true);
-    expect(use.isUsed("tunnel/a", 3000)).toBe(false);
+    const { use, turn } = world();
+    for (let at = 0; at < 20; at += 1) await turn(at * 250, { device: "fl-vxlan", packets: 100 });
+    expect(use.isUsed("node/n", 5000)).toBe(true);
+    expect(use.isUsed("tunnel/a", 5000)).toBe(false);
   });
 
-  it("looks once a second", async () => {
-    const { use, second, reads } = world();
-    for (let at = 0; at < 40; at += 1) await second(at * 250, { packets: 1000, a: 1_000_000 });
+  it("reads the tunnels of a busy device once a second", async () => {
+    const { turn, reads } = world();
+    for (let at = 0; at < 40; at += 1) await turn(at * 250, { packets: 1000, a: 1_000_000 });
     expect(reads()).toBeLessThanOrEqual(10);
-    expect(use.isUsed("tunnel/a", 10_000)).toBe(true);
+    expect(reads()).toBeGreaterThan(8);
   });
 });

@@ -1,3 +1,5 @@
+import { IDLE_PROBE_MS } from "./liveness.ts";
+
 /**
  * Which probed targets carry traffic: these are probed often, the others seldom. The counters of devices are cheap to read; only
  * while a device carries more than probes, the bytes of its tunnels are read too.
@@ -15,21 +17,28 @@ interface Target {
   readonly device: string;
 }
 
-/** How often it is looked at, and how long a target counts as in use afterwards. Unit: milliseconds. */
+/** Packets are counted over this time: idle targets are probed once in it, from both sides. Unit: milliseconds. */
+const WINDOW_MS = IDLE_PROBE_MS;
+/** Packets in that time of the probes of one target, and those of handshakes and the like of a device. */
+const IDLE_PACKETS = 5;
+const OTHER_PACKETS = 20;
+/** How often the tunnels of a busy device are read, and how long a target counts as in use afterwards. Unit: milliseconds. */
 const LOOK_MS = 1000;
 const HOLD_MS = 10_000;
-/** Packets a second and target that idle probes from both sides make at most, with room for handshakes. */
-const IDLE_PACKETS = 4;
 /** Bytes a second that probes of both sides make at most: 16 packets of 64 bytes, and as much again. */
 const IDLE_BYTES = 2048;
+
+interface Reading<T> {
+  readonly atMs: number;
+  readonly values: T;
+}
 
 export class TargetUse {
   readonly #options: TargetUseOptions;
   readonly #usedUntilMs = new Map<string, number>();
-  #packets: ReadonlyMap<string, number> = new Map();
-  #bytes: ReadonlyMap<string, number> = new Map();
-  #bytesAtMs = 0;
-  #lookedAtMs: number | undefined;
+  /** Of the last WINDOW_MS. */
+  #packets: readonly Reading<ReadonlyMap<string, number>>[] = [];
+  #bytes: Reading<ReadonlyMap<string, number>> | undefined;
 
   constructor(options: TargetUseOptions) {
     this.#options = options;
@@ -39,39 +48,35 @@ export class TargetUse {
     return nowMs < (this.#usedUntilMs.get(id) ?? Number.NEGATIVE_INFINITY);
   }
 
-  /** Looks if it is time. */
   async look(targets: readonly Target[], nowMs: number): Promise<void> {
-    const elapsedMs = nowMs - (this.#lookedAtMs ?? nowMs);
-    if (this.#lookedAtMs !== undefined && elapsedMs < LOOK_MS) return;
-    const before = this.#packets;
-    const isFirst = this.#lookedAtMs === undefined;
-    this.#lookedAtMs = nowMs;
-    this.#packets = this.#options.packets();
-    if (isFirst) return;
-    const busy = new Set(
-      [...new Set(targets.map((it) => it.device))].filter((device) => {
-        const count = targets.filter((it) => it.device === device).length;
-        const packets = (this.#packets.get(device) ?? 0) - (before.get(device) ?? 0);
-        return (packets * 1000) / elapsedMs > IDLE_PACKETS * count;
-      }),
+    const packets = this.#options.packets();
+    this.#packets = [...this.#packets, { atMs: nowMs, values: packets }].filter(
+      ({ atMs }) => nowMs - atMs <= WINDOW_MS,
     );
+    const before = this.#packets[0]?.values ?? packets;
+    const counts = Map.groupBy(targets, (it) => it.device);
+    const isBusy = (device: string): boolean =>
+      (packets.get(device) ?? 0) - (before.get(device) ?? packets.get(device) ?? 0) >
+      IDLE_PACKETS * (counts.get(device)?.length ?? 0) + OTHER_PACKETS;
     for (const [id, untilMs] of this.#usedUntilMs) if (untilMs <= nowMs) this.#usedUntilMs.delete(id);
-    if (busy.size > 0)
-      await this.#lookAtTunnels(
-        targets.filter((it) => busy.has(it.device)),
-        nowMs,
-      );
+    const busy = targets.filter((it) => isBusy(it.device));
+    if (busy.length > 0) await this.#lookAtTunnels(busy, nowMs);
   }
 
   async #lookAtTunnels(targets: readonly Target[], nowMs: number): Promise<void> {
-    const [before, elapsedMs] = [this.#bytes, nowMs - this.#bytesAtMs];
-    this.#bytes = await this.#options.bytes();
-    this.#bytesAtMs = nowMs;
+    const before = this.#bytes;
+    const elapsedMs = nowMs - (before?.atMs ?? Number.NEGATIVE_INFINITY);
+    if (elapsedMs < LOOK_MS) return;
+    const values = await this.#options.bytes();
+    this.#bytes = { atMs: nowMs, values };
+    // Which of them it is shows the next look.
+    const isFirst = elapsedMs > 2 * LOOK_MS;
     for (const { id } of targets) {
-      const bytes = this.#bytes.get(id);
+      const bytes = values.get(id);
       const isUsed =
-        bytes === undefined || ((bytes - (before.get(id) ?? bytes)) * 1000) / elapsedMs > IDLE_BYTES;
-      if (isUsed) this.#usedUntilMs.set(id, nowMs + HOLD_MS);
+        bytes === undefined || ((bytes - (before?.values.get(id) ?? bytes)) * 1000) / elapsedMs > IDLE_BYTES;
+      if (isUsed && !isFirst) this.#usedUntilMs.set(id, nowMs + HOLD_MS);
+      else if (isFirst && !this.isUsed(id, nowMs)) this.#usedUntilMs.set(id, nowMs + 2 * LOOK_MS);
     }
   }
 }

@@ -149,7 +149,7 @@ export interface GatewayPath {
   mtu?: number;
   /** Round trip through the tunnel, smoothed. Absent without answers. Unit: milliseconds. */
   rttMs?: number;
-  /** Probes of the last ten seconds without an answer. Unit: percent. */
+  /** Of the last 40 probes or so, those without an answer. Unit: percent. */
   lossPercent?: number;
   /** RFC 3339. Absent: none yet. */
   lastHandshake?: string;
