@@ -55,7 +55,7 @@ export class FleetKernel {
     this.#table = undefined;
   }
 
-  /** A device was made anew: it has no addresses and routes. */
+  /** A device was recreated: it has no addresses and routes. */
   doubtNetwork(): void {
     this.#network = undefined;
   }
