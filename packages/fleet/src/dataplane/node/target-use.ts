@@ -19,7 +19,7 @@ interface Target {
 
 /** Packets are counted over this time: idle targets are probed once in it, from both sides. Unit: milliseconds. */
 const WINDOW_MS = IDLE_PROBE_MS;
-/** Packets in that time of the probes of one target, and packets of a device that are no probes. */
+/** Packets in that time of the probes of one target, and other ones of a device, such as handshakes. */
 const IDLE_PACKETS = 5;
 const OTHER_PACKETS = 20;
 /** How often the tunnels of a busy device are read, and how long a target counts as in use afterwards. Unit: milliseconds. */
