@@ -1,5 +1,8 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { isFree } from "./machine.ts";
+import { isFree, raiseInotifyLimit } from "./machine.ts";
 import { ipv6Prefix } from "./topology.ts";
 
 describe("a block of addresses", () => {
@@ -12,5 +15,26 @@ describe("a block of addresses", () => {
   });
   it("is taken when its IPv6 half is", () => {
     expect(isFree("demo", 64, [`${ipv6Prefix("demo", 64)}:1::/64`])).toBe(false);
+  });
+});
+
+describe("the limit of inotify instances", () => {
+  it.for([
+    { before: 128, after: 8192 },
+    { before: 65_536, after: 65_536 },
+  ])("of $before becomes $after", ({ before, after }) => {
+    const folder = mkdtempSync(join(tmpdir(), "fairlead-limit-"));
+    const file = join(folder, "max_user_instances");
+    try {
+      writeFileSync(file, `${before}\n`);
+      raiseInotifyLimit(file);
+      expect(readFileSync(file, "utf8")).toBe(`${after}\n`);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it("stays where it cannot be changed", () => {
+    expect(() => raiseInotifyLimit("/proc/no-such-file")).not.toThrow();
   });
 });

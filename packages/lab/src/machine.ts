@@ -1,6 +1,6 @@
 /** What a lab has to know of the machine that carries it. */
 
-import { existsSync, statfsSync } from "node:fs";
+import { existsSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { exec } from "@fairlead/base/exec.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { findProgram } from "@fairlead/base/find-program.ts";
@@ -38,6 +38,24 @@ export function checkMachine(path: string): void {
   }
   if (problems.length > 0)
     throw new FleetError("LAB_UNSUPPORTED", `this machine cannot run a lab: ${problems.join("; ")}`);
+}
+
+/** The kernel's limit of inotify instances of one user (inotify(7)). */
+const INOTIFY_LIMIT = "/proc/sys/fs/inotify/max_user_instances";
+
+/**
+ * Each process of a lab that watches files needs an inotify instance, as does each process of wireguard-go. Linux allows 128 for
+ * each user; this is what Kubernetes distributions set. Unit: instances.
+ */
+const INOTIFY_INSTANCES = 8192;
+
+/** Raises the machine's limit of inotify instances to what several labs need. Where that is not permitted, it stays. */
+export function raiseInotifyLimit(file = INOTIFY_LIMIT): void {
+  try {
+    if (Number(readFileSync(file, "utf8")) < INOTIFY_INSTANCES) writeFileSync(file, `${INOTIFY_INSTANCES}\n`);
+  } catch {
+    // In a container the file may be read-only. Programs report it when they reach the limit.
+  }
 }
 
 /**

@@ -16,7 +16,7 @@ import { ensureClusterCredentials, writeFleetKubeconfig } from "./certificates.t
 import { applyClusterObjects } from "./cluster-objects.ts";
 import { applyCoreDns } from "./core-dns.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
-import { chooseBlock, isTmpfs } from "./machine.ts";
+import { chooseBlock, isTmpfs, raiseInotifyLimit } from "./machine.ts";
 import { endStrays } from "./strays.ts";
 import { isServing, type Launcher, startProgram } from "./processes.ts";
 import { extrasOf, KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
@@ -70,6 +70,7 @@ export async function bringUp(
   signal: AbortSignal,
 ): Promise<LabUp> {
   checkSpec(spec);
+  raiseInotifyLimit();
   const layout = labLayout(context.stateRoot, spec.name);
   const state = await ensureState(spec, layout, signal);
   const { topology } = state;

@@ -208,9 +208,13 @@ async function makeCgroup(folder: string): Promise<void> {
 function startError(name: string, folder: string): FleetError {
   const log = logOf(folder, name);
   const said = readFileSync(log, "utf8").trim().split("\n").slice(-4).join("\n");
+  // inotify_init(2) reports its limit so.
+  const advice = said.includes("too many open files")
+    ? "; if this user has no inotify instance left, raise the limit: sysctl -w fs.inotify.max_user_instances=8192"
+    : "";
   return new FleetError(
     "WIREGUARD_FAILED",
-    `cannot start wireguard-go for the device ${name}; the end of ${log}:\n${said}`,
+    `cannot start wireguard-go for the device ${name}; the end of ${log}:\n${said}${advice}`,
     {
       retriable: true,
     },

@@ -20,8 +20,11 @@ export interface TimeMark {
 /** Bytes that come within this time of a mark count to it, which bounds the marks of a chatty program. Unit: milliseconds. */
 const RESOLUTION_MS = 20;
 
+/** How often a log is looked at that cannot be watched, because the machine has no inotify instance left. Unit: milliseconds. */
+const LOOK_MS = 1000;
+
 /** Notes the growth of the log of one container until disposed, and keeps it within its bound. */
-export function watchLogTimes(folder: string, clock: Clock): Disposable {
+export function watchLogTimes(folder: string, clock: Clock, watchFile = watch): Disposable {
   const log = join(folder, "log");
   let size = sizeMarked(folder);
   let lastMs = -Infinity;
@@ -56,15 +59,26 @@ export function watchLogTimes(folder: string, clock: Clock): Disposable {
     size = grown;
     if (size > MAX_LOG_BYTES) trim();
   };
-  const watcher = watch(log, { persistent: false }, note);
-  watcher.on("error", () => watcher.close());
+  const stop = follow(log, note, watchFile);
   note();
   return {
     [Symbol.dispose]: () => {
       note();
-      watcher.close();
+      stop();
     },
   };
+}
+
+/** Calls `note` when the file changes. A container runs although its log cannot be watched. */
+function follow(log: string, note: () => void, watchFile: typeof watch): () => void {
+  try {
+    const watcher = watchFile(log, { persistent: false }, note);
+    watcher.on("error", () => watcher.close());
+    return () => watcher.close();
+  } catch {
+    const timer = setInterval(note, LOOK_MS).unref();
+    return () => clearInterval(timer);
+  }
 }
 
 export function parseTimes(text: string): readonly TimeMark[] {
