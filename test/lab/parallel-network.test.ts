@@ -253,12 +253,16 @@ describeOnKernel("a parallel network", () => {
     }
   });
 
-  it("moves a tunnel from the relay to a direct path where NATs allow it, and keeps the others at the relay", async () => {
-    await until(
-      "a direct path",
-      () => pathsOf("member-1", "member-2"),
-      (it) => it.includes("direct"),
-    );
+  it("moves each tunnel from the relay to a direct path where NATs allow it, and keeps the others at the relay", async () => {
+    for (const [from, to] of [
+      ["member-1", "member-2"],
+      ["member-2", "member-1"],
+    ] as const)
+      await until(
+        `direct paths from ${from}`,
+        () => pathsOf(from, to),
+        (it) => it.length === 4 && it.every((path) => path === "direct"),
+      );
     expect(new Set(await pathsOf("member-1", "member-3"))).toEqual(new Set(["relay"]));
   });
 
@@ -314,19 +318,27 @@ describeOnKernel("a parallel network", () => {
     expect(await pings).toContain("400 packets transmitted, 400 received");
   });
 
-  it("replaces the process of a tunnel that died, and uses other tunnels in the meantime", async () => {
+  it("replaces the processes of a gateway's tunnels that died, and carries packets again", async () => {
     const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
     const netns = lab.layout.netnsOf("member-2-node-1");
-    const pids = ((await pidsByNetns([netns])).get(netns) ?? []).filter((it) =>
-      readFileSync(`/proc/${it}/cmdline`, "utf8").startsWith("wireguard-go"),
-    );
+    const tunnelProcessesOf = async (): Promise<readonly number[]> => {
+      const inNode = new Set((await pidsByNetns([netns])).get(netns));
+      return tunnelProcesses().filter((it) => inNode.has(it));
+    };
+    const pids = await tunnelProcessesOf();
     expect(pids).not.toEqual([]);
-    const pings = lab.inPod("member-1", CLIENT, `ping -q -i 0.02 -c 250 -W 2 ${ipv4}`);
     for (const pid of pids) process.kill(pid, "SIGKILL");
-    const received = Number(/(\d+) received/.exec(await pings)?.[1]);
-    // 1 s until the failure is seen; a busy machine takes longer.
-    expect(received).toBeGreaterThan(100);
-    await lab.inPod("member-1", CLIENT, `ping -q -c 3 -W 2 ${ipv4}`);
+    // How many packets are lost until then: npm run bench -- failover.
+    await until(
+      "the pod of member-2 answers",
+      () => lab.inPod("member-1", CLIENT, `ping -q -i 0.1 -c 10 -W 2 ${ipv4} || true`),
+      (it) => it.includes("10 received"),
+    );
+    await until(
+      "other processes",
+      tunnelProcessesOf,
+      (it) => it.length > 0 && !it.some((pid) => pids.includes(pid)),
+    );
   });
 
   it("starts tunnels again whose processes were killed, with their routes", async () => {

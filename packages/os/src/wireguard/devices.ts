@@ -11,6 +11,8 @@ export interface ApplyResult {
   readonly change: WireguardChange | undefined;
   /** Peers that the device does not have, because WireGuard could not have them. The others are as desired. */
   readonly refused: readonly RefusedPeer[];
+  /** By public key: the endpoints that the device was found with. */
+  readonly endpoints: ReadonlyMap<string, string>;
 }
 
 /**
@@ -18,6 +20,10 @@ export interface ApplyResult {
  * it, one that configures it.
  */
 const PASSES = 4;
+
+function released(device: WireguardDevice): WireguardDevice {
+  return { ...device, peers: device.peers.map((it) => ({ ...it, isHeld: false })) };
+}
 
 /** WireGuard devices of one namespace. Calls for one device are carried out one after the other. */
 export class WireguardDevices implements Disposable {
@@ -69,6 +75,7 @@ export class WireguardDevices implements Disposable {
   async #apply(desired: WireguardDevice, signal: AbortSignal): Promise<Omit<ApplyResult, "refused">> {
     const { name, mtu } = desired;
     let isCreated = false;
+    let endpoints: ReadonlyMap<string, string> | undefined;
     let result: WireguardChange | undefined;
     for (let pass = 0; pass < PASSES; pass++) {
       const actual = await this.#driver.read(name, signal);
@@ -77,8 +84,10 @@ export class WireguardDevices implements Disposable {
         isCreated = true;
         continue;
       }
+      endpoints ??= endpointsOf(actual);
       const before = await this.#records.read(name);
-      const change = diffDevice(actual, desired, before);
+      // A held endpoint that is learned again at once is not another program at work: the next call sets it again.
+      const change = diffDevice(actual, result === undefined ? desired : released(desired), before);
       const isRight = actual.isUp && actual.mtu === mtu;
       const after = endpointsOf(desired);
       // An endpoint that is set and not recorded is set again after a crash, which does no harm; the reverse would.
@@ -86,7 +95,7 @@ export class WireguardDevices implements Disposable {
       if (!sameJson([...before], [...after])) await this.#records.write(name, after);
       if (!isRight) await this.#driver.setUp(name, mtu, signal);
       result ??= change;
-      if (change === undefined && isRight) return { isCreated, change: result };
+      if (change === undefined && isRight) return { isCreated, change: result, endpoints };
     }
     throw new FleetError("WIREGUARD_FAILED", `another program keeps changing the WireGuard device ${name}`, {
       retriable: true,

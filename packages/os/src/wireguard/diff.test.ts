@@ -67,6 +67,14 @@ describe("an endpoint", () => {
     expect(change === undefined).toBe(expected === undefined);
   });
 
+  it("that is held is set when WireGuard has learned another since", () => {
+    const held = device({ publicKey: ANN, allowedIPs: [], endpoint: "192.0.2.1:9", isHeld: true });
+    const last = new Map([[ANN, "192.0.2.1:9"]]);
+    expect(diffDevice(learned, held, last)?.peers[0]?.endpoint).toBe("192.0.2.1:9");
+    const there = actual({ publicKey: ANN, endpoint: "192.0.2.1:9", allowedIPs: [] });
+    expect(diffDevice(there, held, last)).toBeUndefined();
+  });
+
   it("of a peer that is new is set whatever was applied before", () => {
     const change = diffDevice(actual(), named("192.0.2.1:9"), new Map([[ANN, "192.0.2.1:9"]]));
     expect(change?.peers).toMatchObject([{ endpoint: "192.0.2.1:9", isNew: true }]);

@@ -83,11 +83,12 @@ function endpointToSet(
   lastSet: string | undefined,
 ): string | undefined {
   if (actual === undefined) return desired.endpoint;
-  return desired.endpoint === lastSet || desired.endpoint === actual.endpoint ? undefined : desired.endpoint;
+  const isDue = desired.isHeld === true || desired.endpoint !== lastSet;
+  return isDue && desired.endpoint !== actual.endpoint ? desired.endpoint : undefined;
 }
 
 /** What to record once `desired` is applied. A peer without endpoint is forgotten, so that naming its endpoint again moves it. */
-export function endpointsOf(desired: WireguardDevice): SetEndpoints {
+export function endpointsOf(desired: Pick<WireguardDevice, "peers">): SetEndpoints {
   return new Map(
     desired.peers.flatMap((it) => (it.endpoint === undefined ? [] : [[it.publicKey, it.endpoint]])),
   );

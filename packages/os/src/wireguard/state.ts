@@ -28,6 +28,11 @@ export interface WireguardPeer {
    * not when WireGuard has learned another since. Absent: keep the endpoint that WireGuard has.
    */
   readonly endpoint?: string;
+  /**
+   * Move the peer back to `endpoint` when WireGuard has another: it learns the source of each datagram, and so returns to a path
+   * that was left when a late one comes by it.
+   */
+  readonly isHeld?: boolean;
   /** Prefixes; a prefix belongs to one peer of a device. */
   readonly allowedIPs: readonly string[];
   /** Default: 0, never. */
@@ -99,7 +104,7 @@ function normalizePeer(
   peer: WireguardPeer,
   { at, taken }: { readonly at: string; readonly taken: Taken },
 ): WireguardPeer {
-  const { publicKey, presharedKey, endpoint, persistentKeepaliveSeconds: seconds = 0 } = peer;
+  const { publicKey, presharedKey, endpoint, isHeld, persistentKeepaliveSeconds: seconds = 0 } = peer;
   keyBytes(publicKey, `${at}.publicKey`);
   if (presharedKey !== undefined) keyBytes(presharedKey, `${at}.presharedKey`);
   const normal = {
@@ -107,6 +112,7 @@ function normalizePeer(
     ...defined({
       presharedKey,
       endpoint: endpoint === undefined ? undefined : canonicalEndpoint(endpoint, `${at}.endpoint`),
+      isHeld,
     }),
     allowedIPs: [...new Set(peer.allowedIPs.map((it) => allowedIP(it, at)))],
     persistentKeepaliveSeconds: inRange(seconds, `${at}.persistentKeepaliveSeconds`, [0, 65_535]),

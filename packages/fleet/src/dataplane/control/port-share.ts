@@ -1,6 +1,7 @@
 import { chainRef, type NftRule, rule, setRef } from "@fairlead/os/nft/rule.ts";
-import type { NftTable, NftTableName } from "@fairlead/os/nft/state.ts";
-import { CONTROL_BYTES } from "./datagram.ts";
+import { elementKey } from "@fairlead/os/nft/element.ts";
+import type { NftSet, NftSetSpec, NftTable, NftTableName } from "@fairlead/os/nft/state.ts";
+import { CONTROL_BYTES, type UdpEndpoint } from "./datagram.ts";
 
 /** The table, in the node's own namespace, in which the sockets of WireGuard and of the agent are. */
 export const PORT_SHARE_TABLE: NftTableName = { family: "inet", name: "fairlead-ports" };
@@ -9,6 +10,12 @@ export const PORT_SHARE_TABLE: NftTableName = { family: "inet", name: "fairlead-
 export interface SharedPort {
   readonly wireGuard: number;
   readonly agent: number;
+}
+
+/** A source whose datagrams for the port of a tunnel are dropped. */
+export interface BlockedSource {
+  readonly port: number;
+  readonly source: UdpEndpoint;
 }
 
 /** Control datagrams from one address, per second, that reach the agent. The largest fleet sends a tenth of it. */
@@ -24,7 +31,10 @@ const UDP_HEADER_BYTES = 8;
  * The port is exchanged next to the socket, before conntrack on the way out and after filters on the way in: nothing else
  * on the machine sees the agent's ports, and conntrack needs no exception. Other datagrams are not changed.
  */
-export function portShareTable(ports: readonly SharedPort[]): NftTable {
+export function portShareTable(
+  ports: readonly SharedPort[],
+  blocked: readonly BlockedSource[] = [],
+): NftTable {
   const entries = ports.map(({ wireGuard, agent }) => [String(wireGuard), String(agent)] as const);
   const toAgent = new Map(entries);
   const toWireGuard = new Map(entries.map(([wireGuard, agent]) => [agent, wireGuard]));
@@ -48,6 +58,8 @@ export function portShareTable(ports: readonly SharedPort[]): NftTable {
             rule`udp dport ${setRef("agents")} drop`,
             // The first byte behind the UDP header: WireGuard's datagrams begin with 1 to 4, control datagrams with 0xf_.
             rule`udp dport ${setRef("wireguards")} @th,64,8 240-255 goto ${chainRef("control")}`,
+            rule`udp dport . ip saddr . udp sport ${setRef("blocked4")} drop`,
+            rule`udp dport . ip6 saddr . udp sport ${setRef("blocked6")} drop`,
           ],
         },
       ],
@@ -57,10 +69,19 @@ export function portShareTable(ports: readonly SharedPort[]): NftTable {
       ["to-agent", { key: ["inet_service"], value: ["inet_service"], elements: toAgent }],
       ["agents", { key: ["inet_service"], elements: agents }],
       ["wireguards", { key: ["inet_service"], elements: new Map(entries.map(([port]) => [port, ""])) }],
+      ["blocked4", blockedSet("ipv4_addr", blocked)],
+      ["blocked6", blockedSet("ipv6_addr", blocked)],
       ["sources4", { key: ["ipv4_addr"], dynamic: true, elements: new Map() }],
       ["sources6", { key: ["ipv6_addr"], dynamic: true, elements: new Map() }],
     ]),
   };
+}
+
+function blockedSet(type: "ipv4_addr" | "ipv6_addr", blocked: readonly BlockedSource[]): NftSet {
+  const spec: NftSetSpec = { key: ["inet_service", type, "inet_service"] };
+  const ofFamily = blocked.filter(({ source }) => source.address.includes(":") === (type === "ipv6_addr"));
+  const keys = ofFamily.map(({ port, source }) => elementKey(spec, [port, source.address, source.port]));
+  return { ...spec, elements: new Map(keys.map((it) => [it, ""])) };
 }
 
 /** Control datagrams that arrived at a port of WireGuard. */

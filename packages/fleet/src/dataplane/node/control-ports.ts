@@ -1,12 +1,13 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { messageOf } from "@fairlead/base/errors.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import type { NftDriver } from "@fairlead/os/nft/driver.ts";
 import type { UdpEndpoint } from "../control/datagram.ts";
-import { PORT_SHARE_TABLE, portShareTable } from "../control/port-share.ts";
+import { type BlockedSource, PORT_SHARE_TABLE, portShareTable } from "../control/port-share.ts";
 
 export interface ControlPortsOptions {
   readonly log: Logger;
@@ -24,6 +25,7 @@ export class ControlPorts implements AsyncDisposable {
   readonly #options: ControlPortsOptions;
   readonly #nft: NftDriver = createNft();
   readonly #shared = new Map<number, Shared>();
+  #blocked: readonly BlockedSource[] = [];
   #isApplied = false;
 
   constructor(options: ControlPortsOptions) {
@@ -48,9 +50,21 @@ export class ControlPorts implements AsyncDisposable {
         this.#shared.set(port, await this.#open(port));
         this.#isApplied = false;
       }
+    await this.#apply(signal);
+  }
+
+  /** Drops the datagrams of tunnels, not control datagrams, that come from there, and no others. */
+  async block(blocked: readonly BlockedSource[], signal: AbortSignal): Promise<void> {
+    if (!sameJson(blocked, this.#blocked)) this.#isApplied = false;
+    this.#blocked = blocked;
+    await this.#apply(signal);
+  }
+
+  async #apply(signal: AbortSignal): Promise<void> {
     if (this.#isApplied) return;
     const wanted = portShareTable(
       [...this.#shared].map(([wireGuard, { agentPort }]) => ({ wireGuard, agent: agentPort })),
+      this.#blocked,
     );
     const actual = await this.#nft.read(PORT_SHARE_TABLE, signal);
     await this.#nft.apply(PORT_SHARE_TABLE, diffTable(actual, wanted), signal);

@@ -49,12 +49,15 @@ export function planPairs(
   return pairs.toSorted((a, b) => byText(a.id, b.id));
 }
 
+/** `address:port`, and whether WireGuard is not to leave it. */
+export type Endpoint = Required<Pick<WireguardPeer, "endpoint" | "isHeld">>;
+
 interface DevicesPlan {
   readonly pairs: readonly Pair[];
   readonly keys: GatewayKeys;
   readonly members: NodeState["members"];
-  /** `address:port` to which a pair is moved; absent: where WireGuard has it. */
-  readonly endpoints: ReadonlyMap<string, string>;
+  /** Where a pair is moved; absent: it stays where WireGuard has it. */
+  readonly endpoints: ReadonlyMap<string, Endpoint>;
   readonly mtu: number;
 }
 
@@ -73,7 +76,7 @@ export function planDevices(plan: DevicesPlan): readonly WireguardDevice[] {
     device.peers.push({
       publicKey: pair.remoteKey,
       allowedIPs: [...block.ipv4, ...block.ipv6],
-      ...(endpoint === undefined ? {} : { endpoint, persistentKeepaliveSeconds: KEEPALIVE_SECONDS }),
+      ...(endpoint === undefined ? {} : { ...endpoint, persistentKeepaliveSeconds: KEEPALIVE_SECONDS }),
     });
   }
   return [...devices.values()];

@@ -8,7 +8,14 @@ import { answerProbe, Prober } from "../control/probe.ts";
 import type { ControlPorts } from "./control-ports.ts";
 import { wireGuardPort } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { GatewayKeys, Pair } from "./devices.ts";
-import { DEAD_MS, type DirectPath, isSameEndpoint, PROBE_MS, STABLE_ANSWERS } from "./path-choice.ts";
+import {
+  DEAD_MS,
+  type DirectPath,
+  HOLD_OFF_MS,
+  isSameEndpoint,
+  PROBE_MS,
+  STABLE_ANSWERS,
+} from "./path-choice.ts";
 
 /** Probes of candidates that do not answer: often at first, because both sides have to open their NATs. Unit: milliseconds. */
 const SEARCH_MS = { first: 500, longest: 10_000 };
@@ -185,6 +192,11 @@ export class DirectPaths implements AsyncDisposable {
     for (const [id, path] of paths)
       if (path.answers > 0 && now - path.answeredAtMs >= DEAD_MS) {
         if (path.answers >= STABLE_ANSWERS) paths.set(id, { ...path, answers: 0, failedAtMs: now });
+        else paths.delete(id);
+        this.#options.onChange();
+      } else if (path.failedAtMs !== undefined && now - path.failedAtMs >= HOLD_OFF_MS) {
+        const { failedAtMs: _, ...rest } = path;
+        if (path.answers > 0) paths.set(id, rest);
         else paths.delete(id);
         this.#options.onChange();
       }

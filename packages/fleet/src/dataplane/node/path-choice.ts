@@ -7,7 +7,7 @@ export const PROBE_MS = 250;
 export const DEAD_MS = 1000;
 /** A direct path is used after so many answers in a row, and not within so long after it failed. */
 export const STABLE_ANSWERS = 3;
-const HOLD_OFF_MS = 30_000;
+export const HOLD_OFF_MS = 30_000;
 
 /** A direct path as its probes show it. */
 export interface DirectPath {
@@ -41,7 +41,7 @@ export interface ChosenPath {
  * datagram came from. Were both to choose, two living paths would alternate.
  */
 export function choosePath({ nowMs, direct, relay, tcp, current }: PathView): ChosenPath | undefined {
-  const living = direct.filter((it) => nowMs - it.answeredAtMs < DEAD_MS);
+  const living = direct.filter((it) => isLivingPath(it, nowMs));
   const used = living.find((it) => isSameEndpoint(it.endpoint, current));
   if (used !== undefined) return { kind: "direct", endpoint: used.endpoint };
   const [best] = living
@@ -52,6 +52,15 @@ export function choosePath({ nowMs, direct, relay, tcp, current }: PathView): Ch
   return tcp === undefined ? undefined : { kind: "tcp", endpoint: tcp };
 }
 
+export function isLivingPath({ answeredAtMs }: DirectPath, nowMs: number): boolean {
+  return nowMs - answeredAtMs < DEAD_MS;
+}
+
 export function isSameEndpoint(a: UdpEndpoint | undefined, b: UdpEndpoint | undefined): boolean {
   return a?.address === b?.address && a?.port === b?.port;
+}
+
+/** As WireGuard has it. */
+export function endpointText({ address, port }: UdpEndpoint): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }

@@ -97,6 +97,11 @@ export class RelayPaths implements AsyncDisposable {
     return found;
   }
 
+  /** The pair's relays have to prove that they are there. Those that do not answer are used no longer. */
+  verify(pairId: string): void {
+    for (const it of this.#registered(pairId)) it.hurry.resolve();
+  }
+
   /** The pair's relay may be gone: another one, if there is, is used until it has answered. */
   suspect(pairId: string): void {
     const [current] = this.#registered(pairId);

@@ -7,6 +7,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { ApplyResult, WireguardDevices } from "@fairlead/os/wireguard/devices.ts";
+import type { WireguardDevice } from "@fairlead/os/wireguard/state.ts";
 import { publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
 import { openWireguard } from "@fairlead/os/wireguard/open.ts";
 import { nodeAddress } from "../pod-attachment/addresses.ts";
@@ -16,8 +17,8 @@ import { DirectPaths } from "./direct-paths.ts";
 import { tunnelTarget } from "./fleet-network.ts";
 import { loadKeys } from "./keys.ts";
 import { isWireGuardDevice } from "./names.ts";
-import { choosePath, type ChosenPath } from "./path-choice.ts";
 import type { Tunnel } from "./path-report.ts";
+import { PathSteering, type SteeringView } from "./path-steering.ts";
 import { RelayPaths } from "./relay-paths.ts";
 import type { NodeState } from "./state.ts";
 import { TlsPaths } from "./tls-paths.ts";
@@ -60,8 +61,8 @@ export class Tunnels implements AsyncDisposable {
   readonly #relays: RelayPaths;
   readonly #direct: DirectPaths;
   readonly #tls: TlsPaths;
-  /** The path that this gateway chose for each pair. */
-  #chosen: ReadonlyMap<string, ChosenPath> = new Map();
+  readonly #steering: PathSteering;
+  #lookAgain: Disposable | undefined;
   #devices: WireguardDevices | undefined;
   /** Those that have a device. */
   #pairs: readonly Pair[] = [];
@@ -81,6 +82,7 @@ export class Tunnels implements AsyncDisposable {
     this.#relays = new RelayPaths({ ports: this.#ports, ...deps, onChange: onPaths });
     this.#direct = new DirectPaths({ ports: this.#ports, ...deps, onChange: onPaths });
     this.#tls = new TlsPaths({ deps, onChange: onPaths });
+    this.#steering = new PathSteering(deps);
   }
 
   doubt(): void {
@@ -88,7 +90,7 @@ export class Tunnels implements AsyncDisposable {
   }
 
   async apply(state: NodeState, signal: AbortSignal): Promise<TunnelState> {
-    const { gateway, network, members, block } = state;
+    const { gateway, network, block } = state;
     if (gateway === undefined) {
       await this.removeAll(signal);
       return { pairs: [], devices: [], isNew: false };
@@ -105,54 +107,78 @@ export class Tunnels implements AsyncDisposable {
       const silent = pairs.filter((it) => !answered.has(it.id) && !this.#direct.isAlive(it));
       await this.#tls.update(silent, { index, keys }, network.relays ?? []);
     }
-    const endpoints = this.#chooseEndpoints(pairs, block.spec.cluster);
-    const planned = planDevices({ pairs, keys, members, endpoints, mtu: TUNNEL_MTU });
-    let isNew = false;
-    for (const device of planned) {
-      const result = await devices.apply(device, signal);
-      this.#note(device.name, result);
-      isNew ||= result.isCreated;
-    }
+    if (this.#pairs.length === 0 && pairs.length > 0) await this.#adopt(pairs, signal);
+    const view = this.#view(block.spec.cluster);
+    const endpoints = this.#steering.choose(pairs, view);
+    for (const id of this.#steering.leftDirect) this.#relays.verify(id);
+    const planned = planDevices({ pairs, keys, members: state.members, endpoints, mtu: TUNNEL_MTU });
+    const { isNew, found } = await this.#applyDevices(planned, pairs, signal);
+    await this.#ports.block(this.#steering.note(pairs, found, view), signal);
+    this.#lookLater(this.#steering.lookInMs);
     await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
     this.#pairs = pairs.filter((it) => planned.some(({ name }) => name === it.device));
     return { pairs: this.#pairs, devices: planned.map((it) => it.name), isNew };
   }
 
-  /** Where each tunnel is sent. The gateway of the higher name begins at a relay and then follows the other one. */
-  #chooseEndpoints(pairs: readonly Pair[], cluster: string): ReadonlyMap<string, string> {
-    const nowMs = this.#options.deps.clock.monotonic();
-    const relays = this.#relays.endpoints();
-    const tls = this.#tls.endpoints();
-    const before = this.#chosen;
-    const chosen = new Map<string, ChosenPath>();
-    for (const pair of pairs) {
-      const relay = relays.get(pair.id);
-      const direct = cluster < pair.remote.cluster ? this.#direct.of(pair) : [];
-      const path = choosePath({
-        nowMs,
-        direct,
-        relay,
-        tcp: tls.get(pair.id),
-        current: before.get(pair.id)?.endpoint,
-      });
-      if (path !== undefined) chosen.set(pair.id, path);
-      if (path?.kind !== before.get(pair.id)?.kind)
-        this.#options.deps.log.info("the path of a tunnel changed", {
-          gateway: pair.id,
-          path: path?.kind ?? "none",
-        });
+  /** @returns `found`: the endpoints that WireGuard had before, by pair. */
+  async #applyDevices(
+    planned: readonly WireguardDevice[],
+    pairs: readonly Pair[],
+    signal: AbortSignal,
+  ): Promise<{ readonly isNew: boolean; readonly found: ReadonlyMap<string, string> }> {
+    const devices = await this.#open(signal);
+    const found = new Map<string, string>();
+    let isNew = false;
+    for (const device of planned) {
+      const result = await devices.apply(device, signal);
+      this.#note(device.name, result);
+      isNew ||= result.isCreated;
+      for (const pair of pairs) {
+        const endpoint = pair.device === device.name ? result.endpoints.get(pair.remoteKey) : undefined;
+        if (endpoint !== undefined) found.set(pair.id, endpoint);
+      }
     }
-    this.#chosen = chosen;
-    return new Map([...chosen].map(([id, it]) => [id, endpointText(it.endpoint)]));
+    return { isNew, found };
+  }
+
+  #view(cluster: string): SteeringView {
+    const direct: SteeringView["direct"] = (pair) => this.#direct.of(pair);
+    return { cluster, direct, relays: this.#relays.endpoints(), tls: this.#tls.endpoints() };
+  }
+
+  /** Tunnels of an earlier agent stay where they are while their paths are looked at. */
+  async #adopt(pairs: readonly Pair[], signal: AbortSignal): Promise<void> {
+    const found = await this.#readPeers(pairs, signal);
+    const endpoints = found.flatMap(({ pair, peer }) =>
+      peer?.endpoint === undefined ? [] : [[pair.id, peer.endpoint] as const],
+    );
+    if (endpoints.length > 0) this.#lookLater(this.#steering.adopt(new Map(endpoints)));
+  }
+
+  #lookLater(inMs: number | undefined): void {
+    if (inMs === undefined) return;
+    const { deps, onPaths } = this.#options;
+    this.#lookAgain?.[Symbol.dispose]();
+    this.#lookAgain = deps.clock.after(inMs, onPaths);
   }
 
   /** The tunnels as WireGuard has them. */
   async observe(signal: AbortSignal): Promise<readonly Omit<Tunnel, "echo">[]> {
-    const names = [...new Set(this.#pairs.map((it) => it.device))];
+    const found = await this.#readPeers(this.#pairs, signal);
+    if (found.some(({ pair, peer }) => this.#steering.hasStrayed(pair, peer?.endpoint)))
+      this.#options.onPaths();
+    return found;
+  }
+
+  async #readPeers(
+    pairs: readonly Pair[],
+    signal: AbortSignal,
+  ): Promise<readonly { readonly pair: Pair; readonly peer: Tunnel["peer"]; readonly mtu: number }[]> {
+    const names = [...new Set(pairs.map((it) => it.device))];
     const devices = new Map(
       await Promise.all(names.map(async (it) => [it, await this.#devices?.read(it, signal)] as const)),
     );
-    return this.#pairs.map((pair) => {
+    return pairs.map((pair) => {
       const device = devices.get(pair.device);
       const peer = device?.peers.find((it) => it.publicKey === pair.remoteKey);
       return { pair, peer, mtu: device?.mtu ?? TUNNEL_MTU };
@@ -160,6 +186,7 @@ export class Tunnels implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#lookAgain?.[Symbol.dispose]();
     await this.#tls[Symbol.asyncDispose]();
     await this.#direct[Symbol.asyncDispose]();
     await this.#relays[Symbol.asyncDispose]();
@@ -231,8 +258,8 @@ export class Tunnels implements AsyncDisposable {
 
   /** A tunnel passes nothing: if it goes by a relay, that relay has to prove that it is there. */
   suspect(target: string): void {
-    for (const [id, { kind }] of this.#chosen)
-      if (kind === "relay" && tunnelTarget({ id }) === target) this.#relays.suspect(id);
+    for (const id of this.#steering.of("relay"))
+      if (tunnelTarget({ id }) === target) this.#relays.suspect(id);
   }
 
   /** For a node that is not a gateway any more. Also removes the devices of an earlier agent. */
@@ -260,8 +287,4 @@ export class Tunnels implements AsyncDisposable {
 
 function basePortOf({ spec: { ordinal } }: Gateway): number {
   return FIRST_PORT + PORTS * ordinal;
-}
-
-function endpointText({ address, port }: { readonly address: string; readonly port: number }): string {
-  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
