@@ -5,7 +5,7 @@ import { exec } from "@fairlead/base/exec.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { findProgram } from "@fairlead/base/find-program.ts";
 import { parsePrefix, overlaps } from "@fairlead/base/netaddr/prefix.ts";
-import { blockStartsOf, ipv4Block, ipv6Prefix } from "./topology.ts";
+import { blockStartsOf, ipv4Block, ipv6Prefix, type LabSpec } from "./topology.ts";
 
 /** Programs that a lab starts in addition to our own, with the Debian package of each. */
 const NEEDED = [
@@ -22,12 +22,15 @@ const NEEDED = [
  *
  * @throws {FleetError} `LAB_UNSUPPORTED`
  */
-export function checkMachine(path: string): void {
+export function checkMachine(path: string, topology: LabSpec["topology"]): void {
   const problems: string[] = [];
   if (process.platform !== "linux") problems.push(`it needs Linux, this is ${process.platform}`);
-  const missing = NEEDED.filter(([program]) => !findProgram(program, path)).map(
+  const isAbsent = (program: string): boolean => findProgram(program, path) === undefined;
+  const missing: string[] = NEEDED.filter(([program]) => isAbsent(program)).map(
     ([, debianPackage]) => debianPackage,
   );
+  if (topology === "nat" && ["wireguard-go", "wg"].every((it) => isAbsent(it)))
+    missing.push("wireguard-go, or wireguard-tools if the kernel has WireGuard");
   if (missing.length > 0) {
     problems.push(
       `these Debian packages are missing: ${[...new Set(missing)].join(", ")} (apt-get install them)`,

@@ -41,7 +41,7 @@ export async function up(options: UpOptions): Promise<void> {
     extras: options.topology === "nat" ? PARALLEL_PROGRAMS : [],
   };
   checkSpec(spec);
-  checkMachine(searchPath());
+  checkMachine(searchPath(), spec.topology);
   if (await inOwnNamespace("start it")) return;
   const signal = untilInterrupted();
   const startMs = systemClock.monotonic();
