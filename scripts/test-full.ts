@@ -16,6 +16,10 @@ const steps: readonly Step[] = [
     command: ["env", "GROWTH=full", "vitest", "run", "--project", "integration", "test/growth"],
   },
   {
+    name: "an agent of a node that is killed",
+    command: ["env", "KILL_EVERY=5", "vitest", "run", "--project", "lab", "test/lab/node-killed.test.ts"],
+  },
+  {
     name: "imports on a parallel network",
     command: ["env", "TEST_NAT=test/lab/mcs-imports.test.ts", "vitest", "run", "--project", "lab-nat"],
   },

@@ -24,6 +24,7 @@ import { EchoProbes } from "./echo-probes.ts";
 import { planFleetNetwork, tunnelTarget } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
+import { untilOnlyAgent } from "./only-agent.ts";
 import { PathReporter, type Reported } from "./path-reporter.ts";
 import {
   allocationsOf,
@@ -157,6 +158,7 @@ class NodeAgent implements NodeAgentComponent {
   }
 
   async start(signal: AbortSignal): Promise<void> {
+    this.#stack.use(await untilOnlyAgent(this.#options.deps, signal));
     const informers = Object.values(this.#informers) as Informer<KubeObject>[];
     for (const informer of informers) {
       this.#stack.use(informer);

@@ -1,0 +1,210 @@
+/** One node of a parallel network, with the real kernel, and an API server and a container runtime in memory. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { exec } from "@fairlead/base/exec.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import {
+  ADDRESS_BLOCKS,
+  type AddressBlock,
+  type Gateway,
+  GATEWAYS,
+  MESH_NETWORKS,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { createNodeAgent } from "@fairlead/fleet/dataplane/node/agent.ts";
+import { NODES, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { FakePodRuntime } from "@fairlead/os/cri/runtime.fake.ts";
+import { deleteNetns, inNetns, isNetns } from "@fairlead/os/netns/netns.ts";
+import { newPublicKey } from "../support/mesh.ts";
+
+export const NETWORK = objectKey(FLEET_SYSTEM_NAMESPACE, "p");
+const BLOCK = objectKey(FLEET_SYSTEM_NAMESPACE, "node.n1");
+const OWN_GATEWAY = objectKey(FLEET_SYSTEM_NAMESPACE, "a-0");
+const WORK = { namespace: "work" };
+
+export class NodeAgentWorld implements AsyncDisposable {
+  readonly client = new FakeKubeClient();
+  readonly runtime = new FakePodRuntime();
+  readonly folder = mkdtempSync(join(tmpdir(), "fairlead-node-"));
+  readonly stateDir = join(this.folder, "state");
+  readonly fleet = join(this.stateDir, "fleet");
+  readonly pod: string;
+
+  private constructor(pod: string) {
+    this.pod = pod;
+  }
+
+  /** @param pod - Network namespace of the node's one pod. */
+  static async start(pod: string): Promise<NodeAgentWorld> {
+    const world = new NodeAgentWorld(pod);
+    world.#seedNetwork();
+    await world.#seedPod();
+    return world;
+  }
+
+  #seedNetwork(): void {
+    const at = (name: string) => ({ metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name } });
+    const member = (cluster: string, net: number): AddressBlock => ({
+      ...at(cluster),
+      spec: { profile: "p", cluster, ipv4: [`10.112.${net}.0/21`], ipv6: [`fd00:112:0:${net}00::/56`] },
+    });
+    const gateway = (cluster: string, index: number, more: Partial<Gateway["spec"]> = {}): Gateway => ({
+      ...at(`${cluster}-0`),
+      spec: { cluster, ordinal: 0, node: "n1", index, ...more },
+    });
+    this.client.seed(MESH_NETWORKS, {
+      ...at("p"),
+      spec: {
+        mode: "parallel",
+        ipv4: "10.112.0.0/12",
+        ipv6: "fd00:112::/48",
+        vipIPv4: "10.127.0.0/16",
+        vipIPv6: "fd00:112:0:ff00::/64",
+        keyEpoch: 1,
+      },
+    });
+    this.client.seed(ADDRESS_BLOCKS, member("a", 0), member("b", 8), {
+      ...at("node.n1"),
+      spec: {
+        ...member("a", 0).spec,
+        node: "n1",
+        nodeAddress: "192.0.2.1",
+        ipv4: ["10.112.0.0/24"],
+        ipv6: ["fd00:112::/64"],
+      },
+    });
+    this.client.seed(
+      GATEWAYS,
+      gateway("a", 0),
+      gateway("b", 1, {
+        basePort: 31_820,
+        fleetAddress: "10.112.8.1",
+        keys: [{ epoch: 1, publicKey: newPublicKey() }],
+      }),
+    );
+  }
+
+  /** A pod behind a Service that is exported and imported. */
+  async #seedPod(): Promise<void> {
+    this.client.seed(NODES, { metadata: { name: "n1" } });
+    this.client.seed(PODS, {
+      metadata: { ...WORK, name: "hello" },
+      spec: { nodeName: "n1", containers: [] },
+      status: { phase: "Running", podIPs: [{ ip: "10.244.0.7" }, { ip: "fd00:244::7" }] },
+    });
+    const { uid = "" } = (await this.client.get(PODS, objectKey("work", "hello"))).metadata;
+    this.client.seed(MCS_SERVICE_EXPORTS, { metadata: { ...WORK, name: "hello" } });
+    this.client.seed(MCS_SERVICE_IMPORTS, {
+      metadata: { ...WORK, name: "hello" },
+      spec: { type: "ClusterSetIP", ips: ["10.127.0.9"], ports: [{ port: 80, protocol: "TCP" }] },
+    });
+    const slice = (label: string, name: string) => ({
+      metadata: { ...WORK, name, labels: { [label]: "hello" } },
+      addressType: "IPv4" as const,
+      ports: [{ port: 8080, protocol: "TCP" as const }],
+      endpoints: [{ addresses: ["10.244.0.7"], targetRef: { kind: "Pod", uid } }],
+    });
+    this.client.seed(
+      ENDPOINT_SLICES,
+      slice("kubernetes.io/service-name", "hello-1"),
+      slice("multicluster.kubernetes.io/service-name", "hello-2"),
+    );
+    this.runtime.run({ podUid: uid, podNamespace: "work", podName: "hello", netns: this.pod });
+  }
+
+  /** Starts an agent; disposed of, it does nothing more. */
+  startAgent(): AsyncDisposable {
+    const stop = new AbortController();
+    const agent = createNodeAgent({
+      client: this.client,
+      nodeName: "n1",
+      stateDir: this.stateDir,
+      fleetNetns: this.fleet,
+      runtime: this.runtime,
+      deps: systemDeps(silentLogger),
+    });
+    const started = agent.start(stop.signal).catch((error: unknown) => {
+      if (!stop.signal.aborted) throw error;
+    });
+    return {
+      async [Symbol.asyncDispose]() {
+        stop.abort();
+        await started;
+        await agent[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  /** The whole state that the agent keeps, without what differs between equal states: indexes, counters, private keys. */
+  async state(): Promise<string> {
+    if (!(await isNetns(this.fleet))) return "no namespace";
+    const inFleet = (command: string, ...args: readonly string[]) => this.run(this.fleet, command, args);
+    const inPod = (...args: readonly string[]) => this.run(this.pod, "ip", args);
+    const block = await this.client.find(ADDRESS_BLOCKS, BLOCK);
+    const gateway = await this.client.find(GATEWAYS, OWN_GATEWAY);
+    const parts = {
+      allocations: JSON.stringify(block?.status?.allocations),
+      gateway: JSON.stringify({ ...gateway?.spec, keys: gateway?.spec.keys?.length }),
+      hostLinks: await this.run(undefined, "ip", ["-br", "link", "show"]),
+      hostRoutes: await this.run(undefined, "ip", ["route", "show", "dev", "fl-host"]),
+      links: await inFleet("ip", "-br", "link"),
+      addresses: await inFleet("ip", "-br", "addr"),
+      routes: await inFleet("ip", "route", "show", "table", "all"),
+      routes6: await inFleet("ip", "-6", "route", "show", "table", "all"),
+      rules: await inFleet("ip", "rule"),
+      nextHops: await inFleet("ip", "nexthop"),
+      table: await inFleet("nft", "--stateless", "list", "ruleset"),
+      pod: await inPod("-br", "addr"),
+      podRoutes: await inPod("route", "show", "table", "all"),
+      podRoutes6: await inPod("-6", "route", "show", "table", "all"),
+      podRules: await inPod("rule"),
+    };
+    return Object.entries(parts)
+      .map(([name, text]) => `# ${name}\n${normal(text)}`)
+      .join("\n");
+  }
+
+  /** Not by the agent's commands, which a test may break. */
+  async run(netns: string | undefined, command: string, args: readonly string[]): Promise<string> {
+    const line = netns === undefined ? { command, args } : inNetns(netns, command, args);
+    const path = "/usr/sbin:/usr/bin:/sbin:/bin";
+    const result = await exec(line.command, line.args, { addEnv: { PATH: path }, allowFailure: true });
+    return result.stdout;
+  }
+
+  /** Deletes the agent's folder, as if the disk were new. */
+  async loseStateFolder(): Promise<void> {
+    await deleteNetns(this.fleet, AbortSignal.timeout(10_000));
+    rmSync(this.stateDir, { recursive: true, force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await deleteNetns(this.fleet, AbortSignal.timeout(10_000));
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Sorted, and without indexes of devices. */
+function normal(text: string): string {
+  return text
+    .split("\n")
+    .map((line) =>
+      line
+        .replaceAll(/@if\d+/g, "")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
+    )
+    .filter((line) => line !== "" && !/^(fe80|multicast|local fe80|anycast)/.test(line))
+    .toSorted()
+    .join("\n");
+}

@@ -1,0 +1,184 @@
+/** An agent of a node that is killed at any step, loses its folder, or is there twice: what it keeps comes out the same. */
+
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { until } from "../support/waiting.ts";
+import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
+import { NETWORK, NodeAgentWorld } from "./node-agent-world.ts";
+
+/** It is killed at each step of so many; in `npm run test:full` at more of them. */
+const EVERY = Number(process.env["KILL_EVERY"] ?? 40);
+const PATIENCE = { timeoutMs: 90_000 };
+const PROGRAMS = ["ip", "nft", "nsenter", "unshare", "umount", "wg", "bridge"];
+
+/** Of each part of the state something. */
+const ALL = ["eth-fleet", "fl-wg01", "10.112.8.0/21", "10.127.0.9", "8080", "basePort"];
+
+/** Programs that the agent starts; after some of them it is dead, and starts no more. */
+class Killer {
+  readonly #folder: string;
+  readonly #path = process.env["PATH"] ?? "";
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    mkdirSync(folder);
+    for (const name of PROGRAMS) {
+      const file = join(folder, name);
+      // Those that a program starts itself do not count.
+      const lines = [
+        "#!/bin/sh",
+        `PATH=${this.#path}; export PATH`,
+        `if [ -e ${folder}/dead ]; then exit 137; fi`,
+        `echo "${name} $*" >> ${folder}/started`,
+        `if [ "$(wc -l < ${folder}/started)" = "$(cat ${folder}/limit)" ]; then`,
+        `  if [ "$(cat ${folder}/when)" = after ]; then ${name} "$@"; fi`,
+        `  touch ${folder}/dead; exit 137`,
+        "fi",
+        `exec ${name} "$@"`,
+      ];
+      writeFileSync(file, `${lines.join("\n")}\n`);
+      chmodSync(file, 0o755);
+    }
+    this.arm(0, "before");
+    process.env["PATH"] = `${folder}:${this.#path}`;
+  }
+
+  arm(limit: number, when: "before" | "after"): void {
+    rmSync(join(this.#folder, "dead"), { force: true });
+    for (const [name, text] of Object.entries({ started: "", limit, when }))
+      writeFileSync(join(this.#folder, name), String(text));
+  }
+
+  get isDead(): boolean {
+    return existsSync(join(this.#folder, "dead"));
+  }
+
+  get started(): readonly string[] {
+    return readFileSync(join(this.#folder, "started"), "utf8").trim().split("\n");
+  }
+
+  [Symbol.dispose](): void {
+    process.env["PATH"] = this.#path;
+  }
+}
+
+describeOnKernel("the agent of a node", () => {
+  const fixture = netnsFixture();
+  let world: NodeAgentWorld;
+  let killer: Killer;
+  /** What an agent makes to which nothing happens. */
+  let wanted: string;
+  let steps: number;
+
+  beforeAll(async () => {
+    world = await NodeAgentWorld.start(await fixture.netns("pod"));
+    killer = new Killer(join(world.folder, "bin"));
+    {
+      await using _agent = world.startAgent();
+      wanted = await settled();
+      steps = killer.started.length;
+    }
+    await leave();
+  });
+  afterAll(async () => {
+    killer[Symbol.dispose]();
+    await world[Symbol.asyncDispose]();
+    await fixture[Symbol.asyncDispose]();
+  });
+
+  /** The state once it has everything, and stays. */
+  async function settled(): Promise<string> {
+    let before = "";
+    return until(
+      "the agent has settled",
+      () => world.state(),
+      (state) => {
+        const isSame = state === before;
+        before = state;
+        return isSame && ALL.every((it) => state.includes(it));
+      },
+      { ...PATIENCE, everyMs: 300 },
+    );
+  }
+
+  /** The node is taken out of the network. */
+  async function leave(): Promise<void> {
+    const network = await world.client.get(MESH_NETWORKS, NETWORK);
+    await world.client.delete(MESH_NETWORKS, NETWORK);
+    {
+      await using _agent = world.startAgent();
+      await until(
+        "nothing is left",
+        async () => ({ state: await world.state(), host: (await exec("ip", ["-br", "link"])).stdout }),
+        ({ state, host }) => state === "no namespace" && !host.includes("fl-host"),
+        PATIENCE,
+      );
+    }
+    world.client.seed(MESH_NETWORKS, { metadata: network.metadata, spec: network.spec });
+  }
+
+  async function untilAsWanted(): Promise<void> {
+    const expected = new Set(wanted.split("\n"));
+    const difference = async (): Promise<readonly string[]> => {
+      const lines = new Set((await world.state()).split("\n"));
+      const missing = [...expected.difference(lines)].map((it) => `- ${it}`);
+      return [...missing, ...[...lines.difference(expected)].map((it) => `+ ${it}`)];
+    };
+    await until("the state is that of an agent that lived", difference, (it) => it.length === 0, PATIENCE);
+  }
+
+  it("that is killed at any step has left nothing that the next one does not mend, and that one leaves nothing behind", async () => {
+    expect(steps).toBeGreaterThan(20);
+    for (let at = 1; at <= steps; at += EVERY)
+      for (const when of at % 2 === 0 || EVERY === 1
+        ? (["before", "after"] as const)
+        : (["after"] as const)) {
+        killer.arm(at, when);
+        {
+          await using _killed = world.startAgent();
+          await until(
+            `the agent is killed ${when} step ${at}`,
+            () => Promise.resolve(killer.isDead),
+            Boolean,
+          );
+        }
+        const [last = ""] = killer.started.slice(-1);
+        killer.arm(0, "before");
+        {
+          await using _next = world.startAgent();
+          await untilAsWanted().catch((error: unknown) => {
+            throw new Error(`killed ${when} step ${at}: ${last}`, { cause: error });
+          });
+        }
+        await leave();
+      }
+  }, 900_000);
+
+  it("that lost its folder makes the same again, with a new key, and the addresses that pods had", async () => {
+    {
+      await using _agent = world.startAgent();
+      await untilAsWanted();
+    }
+    await world.loseStateFolder();
+    await using _agent = world.startAgent();
+    await untilAsWanted();
+  });
+
+  it("that is started a second time by mistake changes nothing, and takes over when the first one ends", async () => {
+    // The ports of the agent's own sockets.
+    const ports = (): Promise<string> =>
+      world.run(undefined, "nft", ["list", "table", "inet", "fairlead-ports"]);
+    const former = await ports();
+    const first = world.startAgent();
+    const before = await until("the first one works", ports, (it) => it !== former, PATIENCE);
+    await using _second = world.startAgent();
+    expect(await settled()).toBe(wanted);
+    expect(await ports()).toBe(before);
+    await first[Symbol.asyncDispose]();
+    await until("the second one works", ports, (it) => it !== before, PATIENCE);
+    await untilAsWanted();
+  });
+});
