@@ -9,7 +9,13 @@
 
 import { linksOf, NODE_UPLINK, UPLINK } from "#link/plan.ts";
 import { FABRIC_NETNS, nodeNetns, siteNetns } from "./places.ts";
-import type { DualAddress, LabCluster, LabNode, LabTopology } from "./topology.ts";
+import {
+  type DualAddress,
+  type LabCluster,
+  type LabNode,
+  type LabTopology,
+  PARALLEL_PREFIXES,
+} from "./topology.ts";
 
 /** A pair of virtual Ethernet devices. `netns` undefined: on the machine itself. */
 export interface PlannedLink {
@@ -131,20 +137,19 @@ function planSite(cluster: LabCluster): PlannedNamespace {
         { to: `${node.address.v6}/128`, hops: [{ via: FAR_V6, device: node.link }] },
         ...downRoutes(node.podCidr, node.link, node.address.v4),
       ]),
-      ...balancerRoutes(cluster),
+      ...sharedRoutes(cluster, cluster.loadBalancerCidr),
+      // Programs of a member run here, not in pods: they reach fleet addresses as pods do, through a node.
+      ...(cluster.nat === undefined ? [] : sharedRoutes(cluster, PARALLEL_PREFIXES)),
     ],
   };
 }
 
-/** Load balancer addresses are shared by the nodes; one whose link is down gets nothing. */
-function balancerRoutes(cluster: LabCluster): readonly PlannedRoute[] {
-  if (cluster.nodes.length === 0) return [];
+/** Addresses that are shared by the nodes; one whose link is down gets nothing. */
+function sharedRoutes({ nodes }: LabCluster, to: DualAddress): readonly PlannedRoute[] {
+  if (nodes.length === 0) return [];
   return [
-    {
-      to: cluster.loadBalancerCidr.v4,
-      hops: cluster.nodes.map((it) => ({ via: it.address.v4, device: it.link })),
-    },
-    { to: cluster.loadBalancerCidr.v6, hops: cluster.nodes.map((it) => ({ via: FAR_V6, device: it.link })) },
+    { to: to.v4, hops: nodes.map((it) => ({ via: it.address.v4, device: it.link })) },
+    { to: to.v6, hops: nodes.map((it) => ({ via: FAR_V6, device: it.link })) },
   ];
 }
 

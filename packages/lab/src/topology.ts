@@ -32,6 +32,9 @@ import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { StoredConditions } from "#link/conditions.ts";
 
+/** Fleet addresses of the members of a lab with topology "nat". Labs leave these prefixes to them. */
+export const PARALLEL_PREFIXES: DualAddress = { v4: "10.112.0.0/12", v6: "fdfa:1ead:1e55::/48" };
+
 /**
  * How a NAT maps the ports of UDP and TCP. "friendly": to the same port, whatever the destination, so that hole punching
  * works. "random": to another port for each destination, as symmetric NATs do.

@@ -4,7 +4,7 @@ import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
-import type { LabCluster } from "@fairlead/lab/topology.ts";
+import { type LabCluster, PARALLEL_PREFIXES } from "@fairlead/lab/topology.ts";
 import { connectCluster, type LabContext, type LabUp, type Report } from "@fairlead/lab/up.ts";
 
 /** How many heartbeats fit into a lease: two may be lost. */
@@ -35,7 +35,13 @@ async function createProfile(lab: LabUp, context: LabContext, signal: AbortSigna
     CLUSTER_MESH_PROFILES,
     {
       metadata: { name: PARALLEL_PROFILE },
-      spec: { memberSelector: {}, network: { mode: "parallel" } },
+      spec: {
+        memberSelector: {},
+        network: {
+          mode: "parallel",
+          addresses: { ipv4: PARALLEL_PREFIXES.v4, ipv6: PARALLEL_PREFIXES.v6 },
+        },
+      },
     },
     { fieldManager: "fairlead-lab", signal },
   );
