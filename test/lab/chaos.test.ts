@@ -8,12 +8,15 @@
 
 import { afterAll, beforeAll, it } from "vitest";
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { reign } from "./chaos.ts";
 import { heal, revive } from "./fault-tools.ts";
+import { FleetAddresses } from "./fleet-addresses.ts";
 import { FlowChecker } from "./flow-checker.ts";
-import { startLab, type TestLab } from "../support/lab-fixture.ts";
+import { untilConnected } from "./parallel-lab.ts";
+import { found, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { until } from "../support/waiting.ts";
 import { makeNamespace, setReplicas } from "../support/lab-actions.ts";
 import { echoDeployment, mcsExport, service } from "../support/lab-manifests.ts";
@@ -35,11 +38,16 @@ const REPLICAS = 2;
 describeOnKernel("a lab in chaos", () => {
   let lab: TestLab;
   const checkers = new Map<string, FlowChecker>();
+  const fleetAddresses = new Map<string, FleetAddresses>();
   const stack = new AsyncDisposableStack();
 
   beforeAll(async () => {
     lab = stack.use(await startLab({ name: "echaos", members: MEMBERS.length }));
-    for (const member of MEMBERS) await makeNamespace(await lab.client(member), "work");
+    for (const member of MEMBERS) {
+      await makeNamespace(await lab.client(member), "work");
+      fleetAddresses.set(member, stack.use(await FleetAddresses.start(lab, member)));
+    }
+    await untilConnected(lab, MEMBERS);
     const named = NAMES.map((name) => ({ namespace: "work", name }));
     for (const member of EXPORTERS)
       await lab.apply(
@@ -111,8 +119,13 @@ describeOnKernel("a lab in chaos", () => {
   async function addressesIn(cluster: string, label: string, name: string): Promise<readonly string[]> {
     const options = { namespace: "work", labelSelector: `${label}=${name}` };
     const { items } = await (await lab.client(cluster)).list(ENDPOINT_SLICES, options);
+    const known = found(fleetAddresses.get(cluster));
     return items
-      .flatMap((it) => it.endpoints ?? [])
+      .flatMap((it) =>
+        (it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] ?? cluster) === cluster
+          ? known.of(it)
+          : (it.endpoints ?? []),
+      )
       .filter((it) => it.conditions?.ready !== false)
       .flatMap((it) => it.addresses)
       .filter((it) => it.includes("."))

@@ -7,6 +7,7 @@ import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { type Rng, seededRng } from "@fairlead/base/rng.ts";
 import { cut, die, freeze, heal, revive } from "./fault-tools.ts";
+import { pathFaults } from "./path-faults.ts";
 import type { FlowChecker } from "./flow-checker.ts";
 import type { Mark } from "./flow-judge.ts";
 import { found, type TestLab } from "../support/lab-fixture.ts";
@@ -36,6 +37,9 @@ export async function reign(plan: ChaosPlan, seed: number, lastsMs: number): Pro
     chaos.repeat(seededRng(seed + 1), (rng) => chaos.cutLink(rng)),
     chaos.repeat(seededRng(seed + 2), (rng) => chaos.change(rng)),
     chaos.repeat(seededRng(seed + 3), () => chaos.look()),
+    ...(plan.lab.topology.spec.topology === "nat"
+      ? [chaos.repeat(seededRng(seed + 4), (rng) => chaos.breakPath(rng))]
+      : []),
   ]);
   return chaos.log;
 }
@@ -89,6 +93,21 @@ class Chaos {
     await wait(500 + rng.random() * 5000);
     await heal(lab);
     this.#note(`${cluster} is connected`);
+    end();
+  }
+
+  /** Disturbs the tunnels between the clusters. */
+  async breakPath(rng: Rng): Promise<void> {
+    const { lab, members } = this.#plan;
+    await wait(1000 + rng.random() * 4000);
+    const fault = pick(rng, pathFaults(lab, members));
+    const lastsMs = 500 + rng.random() * 3000;
+    const end = this.#mark(fault.unreachable.map((it) => ["unreachable", it] as const));
+    this.#note(`${fault.what} for ${Math.round(lastsMs)} ms`);
+    await fault.begin();
+    await wait(lastsMs);
+    await fault.end();
+    this.#note(`no more: ${fault.what}`);
     end();
   }
 
@@ -165,7 +184,9 @@ class Chaos {
   }
 
   #programs(): readonly string[] {
-    const ofMember = ["apiserver", "member", "lab-controllers", "node-1"];
+    const isFlat = this.#plan.lab.topology.spec.topology === "flat";
+    const agents = isFlat ? [] : ["node-1/node"];
+    const ofMember = ["apiserver", "member", "lab-controllers", "node-1", ...agents];
     return [
       "hub/apiserver",
       "hub/hub",

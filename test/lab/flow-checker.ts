@@ -9,12 +9,14 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { PROXY_TABLE, setName } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
+import { VIRTUAL_IP_LAYOUT } from "@fairlead/fleet/dataplane/virtual-ips/table.ts";
 import { nodeNetns } from "@fairlead/lab/places.ts";
 import { createExecNft } from "@fairlead/os/nft/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { eventuallyOne, until } from "../support/waiting.ts";
 import { type Flow, judge, type Limits, type Mark, tally } from "./flow-judge.ts";
 import { FlowRecorder } from "./flow-recorder.ts";
+import { fleetNetnsOf } from "./parallel-lab.ts";
 import { found, type TestLab } from "../support/lab-fixture.ts";
 import { flowScript, shellPod } from "../support/lab-manifests.ts";
 
@@ -94,10 +96,15 @@ export class FlowChecker implements AsyncDisposable {
 
   /** Endpoints to which the proxy of an importer's first node sends new flows. Logged to explain violations. */
   async endpointsOf(importer: string): Promise<readonly string[]> {
+    const { layout, topology } = this.#lab;
     const node = found(this.#lab.cluster(importer).nodes[0]);
-    const { command, args } = inNetns(this.#lab.layout.netnsOf(nodeNetns(node)), "nsenter");
+    const [netns, table] =
+      topology.spec.topology === "flat"
+        ? ([layout.netnsOf(nodeNetns(node)), PROXY_TABLE] as const)
+        : ([fleetNetnsOf(this.#lab, node.name), VIRTUAL_IP_LAYOUT.table] as const);
+    const { command, args } = inNetns(netns, "nsenter");
     const nft = createExecNft({ prefix: [command, ...args.slice(0, -1)] });
-    const map = await nft.readMap(PROXY_TABLE, setName("endpoints", "4"), AbortSignal.timeout(10_000));
+    const map = await nft.readMap(table, setName("endpoints", "4"), AbortSignal.timeout(10_000));
     const address = found(this.#addresses.get(importer));
     const endpoints = [...map]
       .filter(([key]) => key.includes(` . ${address} . tcp . `))

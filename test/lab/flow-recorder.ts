@@ -7,6 +7,8 @@ import {
   SERVICE_NAME_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { viewNamespaceOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import {
   MCS_SERVICE_NAME_LABEL,
@@ -20,8 +22,10 @@ import { systemClock } from "@fairlead/base/clock.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
-import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import type { Change, Informer } from "@fairlead/kube/types.ts";
 import type { EndpointChange } from "./flow-judge.ts";
+import { FleetAddresses } from "./fleet-addresses.ts";
+import { PARALLEL_PROFILE } from "./parallel-lab.ts";
 import type { TestLab } from "../support/lab-fixture.ts";
 
 interface Named {
@@ -107,13 +111,14 @@ export class FlowRecorder implements AsyncDisposable {
   /** What proxies had, by importer. */
   readonly #tables = new Map<string, { readonly atMs: number; readonly endpoints: string }[]>();
   readonly #informers: Informer<KubeObject>[] = [];
+  readonly #addresses: FleetAddresses[] = [];
   readonly #stop = new AbortController();
 
   /** Its watches come back by themselves after their API server was away: what it missed is then late, never wrong. */
   static async start(lab: TestLab, members: readonly string[], service: Named): Promise<FlowRecorder> {
     const recorder = new FlowRecorder();
-    for (const member of members) recorder.#followMember(await lab.client(member), member, service);
-    recorder.#followView(await lab.client("hub"), service);
+    for (const member of members) await recorder.#followMember(lab, member, service);
+    await recorder.#followView(lab, service);
     const { signal } = recorder.#stop;
     for (const it of recorder.#informers) it.start(signal);
     await Promise.all(recorder.#informers.map((it) => it.synced(signal)));
@@ -160,22 +165,32 @@ export class FlowRecorder implements AsyncDisposable {
     this.#tables.set(importer, known);
   }
 
-  #followMember(client: KubeClient, member: string, { namespace, name }: Named): void {
+  async #followMember(lab: TestLab, member: string, { namespace, name }: Named): Promise<void> {
     const imported = new Ledger("one service");
     this.#imported.set(member, imported);
+    const client = await lab.client(member);
     const slices = createInformer(client, ENDPOINT_SLICES, { namespace }, systemDeps(silentLogger));
-    slices.subscribe(({ key, before, after }: Change<EndpointSlice>) => {
+    const note = ({ key, before, after }: Change<EndpointSlice>): void => {
       const labels = (after ?? before)?.metadata.labels ?? {};
-      const endpoints = after?.endpoints;
-      if (labels[MCS_SERVICE_NAME_LABEL] === name)
-        imported.note(key, labels[MCS_SOURCE_CLUSTER_LABEL] ?? "", endpoints);
-      else if (labels[SERVICE_NAME_LABEL] === name) this.#own.note(`${member} ${key}`, member, endpoints);
+      const source = labels[MCS_SOURCE_CLUSTER_LABEL] ?? "";
+      const isOwn = labels[SERVICE_NAME_LABEL] === name;
+      // As they are in the cluster. For others, and for pods that ask, they have fleet addresses in a parallel network.
+      const endpoints = after && (isOwn || source === member ? addresses.of(after) : after.endpoints);
+      if (labels[MCS_SERVICE_NAME_LABEL] === name) imported.note(key, source, endpoints);
+      else if (isOwn) this.#own.note(`${member} ${key}`, member, endpoints);
+    };
+    const addresses = await FleetAddresses.start(lab, member, () => {
+      for (const it of slices.store.list()) note({ key: keyOf(it), before: it, after: it });
     });
+    this.#addresses.push(addresses);
+    slices.subscribe(note);
     this.#informers.push(slices);
   }
 
-  #followView(client: KubeClient, { namespace, name }: Named): void {
-    const options = { namespace: VIEW_NAMESPACE };
+  async #followView(lab: TestLab, { namespace, name }: Named): Promise<void> {
+    const isFlat = lab.topology.spec.topology === "flat";
+    const options = { namespace: isFlat ? VIEW_NAMESPACE : viewNamespaceOf(PARALLEL_PROFILE) };
+    const client = await lab.client("hub");
     const slices = createInformer(client, ENDPOINT_SLICE_IMPORTS, options, systemDeps(silentLogger));
     slices.subscribe(({ key, before, after }: Change<EndpointSliceImport>) => {
       const spec = (after ?? before)?.spec;
@@ -188,6 +203,6 @@ export class FlowRecorder implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
-    await Promise.all(this.#informers.map((it) => it[Symbol.asyncDispose]()));
+    await Promise.all([...this.#informers, ...this.#addresses].map((it) => it[Symbol.asyncDispose]()));
   }
 }

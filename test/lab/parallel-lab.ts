@@ -1,9 +1,13 @@
 /** Waits of tests in a parallel network. */
 
+import { join } from "node:path";
 import { GATEWAYS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import type { TestLab } from "../support/lab-fixture.ts";
 import { eventually } from "../support/waiting.ts";
+
+/** The name that a lab gives its one. */
+export const PARALLEL_PROFILE = "parallel";
 
 /** Until the tunnels from each of these members to each other are answered. At once in a flat network. */
 export async function untilConnected(lab: TestLab, members: readonly string[]): Promise<void> {
@@ -23,4 +27,9 @@ export async function untilConnected(lab: TestLab, members: readonly string[]): 
       );
     }),
   );
+}
+
+/** File of the network namespace `fleet` of a node. */
+export function fleetNetnsOf({ layout }: Pick<TestLab, "layout">, node: string): string {
+  return join(layout.node(node), "node", "fleet");
 }
