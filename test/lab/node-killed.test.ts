@@ -130,7 +130,7 @@ describeOnKernel("the agent of a node", () => {
     await until("the state is that of an agent that lived", difference, (it) => it.length === 0, PATIENCE);
   }
 
-  it("that is killed at any step has left nothing that the next one does not mend, and that one leaves nothing behind", async () => {
+  it("that is killed at any step has left nothing that the next one does not repair, and that one leaves nothing behind", async () => {
     expect(steps).toBeGreaterThan(20);
     for (let at = 1; at <= steps; at += EVERY)
       for (const when of at % 2 === 0 || EVERY === 1

@@ -22,7 +22,7 @@ const nothing = (): Promise<void> => Promise.resolve();
 
 export function pathFaults(lab: TestLab, members: readonly string[]): readonly PathFault[] {
   return [
-    // Direct paths go on; whether there are any just now depends on what else happens.
+    // Direct paths still work; whether there are any just now depends on what else happens.
     {
       what: "the relay is dead",
       unreachable: members,
