@@ -11,6 +11,7 @@ import {
   DNS_ACCESS,
   HUB_ACCESS,
   MEMBER_ACCESS,
+  MEMBER_NODES_ACCESS,
   NODE_ACCESS,
   RELAY_ACCESS,
   type ProgramAccess,
@@ -31,7 +32,12 @@ export function chartFiles(): ReadonlyMap<string, string> {
     ["charts/fairlead-hub/files/policies.yaml", policies()],
     [
       "charts/fairlead-member/files/rules.yaml",
-      rules(MEMBER_ACCESS, MEMBER_CRDS, { dns: DNS_ACCESS.cluster }),
+      rules(MEMBER_ACCESS, MEMBER_CRDS, {
+        dns: DNS_ACCESS.cluster,
+        nodes: NODE_ACCESS.cluster,
+        nodesFleetSystem: NODE_ACCESS.system,
+        installNodes: MEMBER_NODES_ACCESS.system,
+      }),
     ],
     ["charts/fairlead-node/files/rules.yaml", rules(NODE_ACCESS, [])],
     ["charts/fairlead-relay/files/rules.yaml", rules(RELAY_ACCESS, [])],

@@ -22,7 +22,7 @@ export function rbacManifests(): ReadonlyMap<string, string> {
   ];
   return new Map([
     ...PROGRAMS.map(
-      (it) => [`${folder}/${it.name}.yaml`, render(accessManifests(it, account(it.name)))] as const,
+      (it) => [`${folder}/${it.name}.yaml`, render(accessManifests(it, account(it.of ?? it.name)))] as const,
     ),
     [`${folder}/policies.yaml`, render(policies)],
     ["docs/reference/rbac.md", reference()],
@@ -51,7 +51,7 @@ CustomResourceDefinitions: they wait for those, which \`fairlead join\` and the 
 
 ${PROGRAMS.map(
   ({ name, cluster, system }) =>
-    `## ${name}\n\n${table("everywhere", cluster)}${system.length === 0 ? "" : `\n${table("in `fleet-system`", system)}`}`,
+    `## ${name}\n\n${cluster.length === 0 ? "" : table("everywhere", cluster)}${system.length === 0 ? "" : `\n${table("in `fleet-system`", system)}`}`,
 ).join("\n")}
 ## A member on the hub
 

@@ -45,7 +45,7 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["imports"],
     ["endpoints"],
     ["membership"],
-    ["agent", "mesh", "traffic-routes"],
+    ["agent", "mesh", "node-agents", "traffic-routes"],
   ],
   "lab/src": [["controllers", "dns", "images", "link", "wire"], ["node"]],
 };

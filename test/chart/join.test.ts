@@ -4,6 +4,8 @@ import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { INSTALL_MANAGER, memberManifests } from "@fairlead/fleet/cli/fleet/install/member-manifests.ts";
+import { nodeDaemonSet } from "@fairlead/fleet/member/node-agents/daemon-set.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { applyWanted, UndoLog } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
@@ -40,24 +42,43 @@ function shapeOf(object: Manifest): unknown {
 }
 
 describe.skipIf(helm === undefined)("fairlead join", () => {
-  it("installs what the chart of a member renders", async () => {
-    const rendered = await render(
-      helm?.program ?? "",
-      "fairlead-member",
-      ["fullnameOverride=fairlead-member"],
-      "fairlead-member",
+  it.each([false, true])(
+    "installs what the chart of a member renders (with node agents: %s)",
+    async (nodes) => {
+      const rendered = await render(
+        helm?.program ?? "",
+        "fairlead-member",
+        ["fullnameOverride=fairlead-member", `nodes.install=${nodes}`],
+        "fairlead-member",
+      );
+      const kept = rendered.filter((it) => it.metadata.annotations?.["helm.sh/hook"] === undefined);
+      const chart = new Map(kept.map((it) => [`${it.kind} ${it.metadata.name}`, shapeOf(it)]));
+      const joined = new Map(
+        memberManifests({ ...install, nodes }).map(({ of, object }) => [
+          `${of.kind} ${object.metadata.name}`,
+          shapeOf(object as unknown as Manifest),
+        ]),
+      );
+      expect([...joined.keys()].toSorted()).toEqual([...chart.keys()].toSorted());
+      for (const [name, shape] of joined) expect({ name, shape }).toEqual({ name, shape: chart.get(name) });
+      expect(at(chart.get("Deployment fairlead-member"), "spec", "replicas")).toBe(2);
+    },
+  );
+});
+
+describe.skipIf(helm === undefined)("a member's agent", () => {
+  it("installs the DaemonSet that the chart of node agents renders, with the ServiceAccount and rules of join", async () => {
+    const rendered = await render(helm?.program ?? "", "fairlead-node", [], "fairlead-node");
+    const chart = new Map(rendered.map((it) => [`${it.kind} ${it.metadata.name}`, shapeOf(it)]));
+    const agents = nodeDaemonSet({ image: `fairlead.dev/fairlead:${VERSION}`, isRemoving: false });
+    expect(shapeOf({ kind: "DaemonSet", ...agents } as unknown as Manifest)).toEqual(
+      chart.get("DaemonSet fairlead-node"),
     );
-    const kept = rendered.filter((it) => it.metadata.annotations?.["helm.sh/hook"] === undefined);
-    const chart = new Map(kept.map((it) => [`${it.kind} ${it.metadata.name}`, shapeOf(it)]));
-    const joined = new Map(
-      memberManifests(install).map(({ of, object }) => [
-        `${of.kind} ${object.metadata.name}`,
-        shapeOf(object as unknown as Manifest),
-      ]),
-    );
-    expect([...joined.keys()].toSorted()).toEqual([...chart.keys()].toSorted());
-    for (const [name, shape] of joined) expect({ name, shape }).toEqual({ name, shape: chart.get(name) });
-    expect(at(chart.get("Deployment fairlead-member"), "spec", "replicas")).toBe(2);
+    for (const { of, object } of memberManifests({ ...install, nodes: true }))
+      if (object.metadata.name.startsWith("fairlead-node"))
+        expect(shapeOf(object as unknown as Manifest)).toEqual(
+          chart.get(`${of.kind} ${object.metadata.name}`),
+        );
   });
 });
 

@@ -127,7 +127,7 @@ interface AuditEvent {
 }
 
 export function userOf(program: ProgramAccess): string {
-  return `test:${program.name}`;
+  return `test:${program.of ?? program.name}`;
 }
 
 /** Lets each program in by a token that is its name. */

@@ -8,7 +8,14 @@ import {
   SERVICE_NAME_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { NAMESPACES, type Service, SERVICES, type ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
-import { HUB_ACCESS, MEMBER_ACCESS, type ProgramAccess, PROGRAMS } from "@fairlead/fleet/authz/programs.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import {
+  HUB_ACCESS,
+  MEMBER_ACCESS,
+  MEMBER_NODES_ACCESS,
+  type ProgramAccess,
+  PROGRAMS,
+} from "@fairlead/fleet/authz/programs.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
@@ -133,6 +140,8 @@ export interface FleetOptions {
   readonly byToken?: readonly string[];
   /** Members whose ServiceImports users create. Default: none. */
   readonly manualImports?: readonly string[];
+  /** Members that install node agents, out of this repository. Default: none. */
+  readonly nodeImages?: Readonly<Record<string, string>>;
   /** What each program is given in the place of its clients, each time it starts. Default: these. */
   readonly wrap?: (client: KubeClient) => KubeClient;
 }
@@ -168,7 +177,8 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
       ...clockOf(options, `${name}/apiserver`),
       ...(serviceRanges === undefined ? {} : { serviceRanges }),
     };
-    const cluster = name === options.inHub ? hub : stack.use(await startCluster(name, [MEMBER_ACCESS], more));
+    const cluster =
+      name === options.inHub ? hub : stack.use(await startCluster(name, accessOf(options, name), more));
     members.set(name, cluster);
     const probe = options.probe?.(name);
     const agent = stack.use(
@@ -181,6 +191,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
             connectHub: (config) => wrap(connectProgram(config, deps)),
             deps,
             ...(probe === undefined ? {} : { probe }),
+            ...defined({ nodeImage: options.nodeImages?.[name] }),
             ...(options.manualImports?.includes(name) === true ? { imports: "manual" } : {}),
             onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),
           },
@@ -230,6 +241,10 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
         );
     },
   };
+}
+
+function accessOf({ nodeImages }: FleetOptions, name: string): ProgramAccess[] {
+  return nodeImages?.[name] === undefined ? [MEMBER_ACCESS] : [MEMBER_ACCESS, MEMBER_NODES_ACCESS];
 }
 
 /** A test may have ended the hub's server: there are no members then. */

@@ -89,7 +89,7 @@ export function command(): Program {
     )
     .option(
       "--parallel-profile <name>",
-      "parallel ClusterMeshProfile in which the member will be: its addresses may be those of other members",
+      "parallel ClusterMeshProfile in which the member will be: its addresses may be those of other members, and its agent may install fairlead node",
     )
     .option("--dry-run", "print the planned changes without applying them", false)
     .option(
@@ -171,8 +171,14 @@ function readNetwork(text: string): Prefix {
   );
 }
 
-function installOf({ image, dns }: Flags): MemberInstall {
-  return { image, imagePullPolicy: "IfNotPresent", replicas: 2, dns };
+function installOf({ image, dns, parallelProfile }: Flags): MemberInstall {
+  return {
+    image,
+    imagePullPolicy: "IfNotPresent",
+    replicas: 2,
+    dns,
+    nodes: parallelProfile !== undefined,
+  };
 }
 
 function parseOneOf<T extends string>(flag: string, text: string, allowed: readonly T[]): T {

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { collect } from "@fairlead/base/program/flags.ts";
 import { Command, Option } from "@commander-js/extra-typings";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
@@ -39,6 +40,10 @@ export function command(): Program {
         .choices(IMPORT_CREATORS)
         .default(IMPORT_CREATORS[0]),
     )
+    .option(
+      "--node-image <repository>",
+      "repository, without a tag, of the images of fairlead node that profiles ask for; default: this member installs none",
+    )
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
     .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
@@ -59,7 +64,11 @@ export function command(): Program {
           ready();
           const connectHub = (hub: Parameters<typeof connect>[0]): ReturnType<typeof connect> =>
             connect(hub, { ...deps, userAgent: "fairlead-member" });
-          const options = { ...passOnFrom(flags.passAnnotations), imports: flags.serviceImports };
+          const options = {
+            ...passOnFrom(flags.passAnnotations),
+            imports: flags.serviceImports,
+            ...defined({ nodeImage: flags.nodeImage }),
+          };
           return runAgent({ local, connectHub, deps, ...options }, leading);
         });
       }),

@@ -37,13 +37,16 @@ export function accessManifests(program: ProgramAccess, subject: Subject): Manif
     roleRef: { apiGroup, kind: "Role", name },
     subjects: [subject],
   };
+  const everywhere: Manifest[] = [
+    { of: CLUSTER_ROLES, object: clusterRole },
+    { of: CLUSTER_ROLE_BINDINGS, object: clusterBinding },
+  ];
   const inSystem: Manifest[] = [
     { of: ROLES, object: role },
     { of: ROLE_BINDINGS, object: binding },
   ];
   return [
-    { of: CLUSTER_ROLES, object: clusterRole },
-    { of: CLUSTER_ROLE_BINDINGS, object: clusterBinding },
+    ...(program.cluster.length === 0 ? [] : everywhere),
     ...(program.system.length === 0 ? [] : inSystem),
   ];
 }

@@ -9,6 +9,7 @@ import {
   SIGNERS,
 } from "@fairlead/kube/api/certificates/v1/types.ts";
 import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { DAEMON_SETS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import {
   EVENTS,
@@ -42,6 +43,7 @@ import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { MEMBERS_GROUP } from "#api/fairlead.dev/identity.ts";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { NODE_AGENTS } from "#api/fairlead.dev/node-agents.ts";
 import { ADMINISTER } from "./policies/cel.ts";
 import { MAILBOX_POLICIES } from "./policies/policies.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -61,6 +63,8 @@ import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
 export interface ProgramAccess {
   /** Of its roles, their bindings, and the ServiceAccount that charts give it. */
   readonly name: string;
+  /** The program that has these rights in addition to its own. Absent: they are those of the program of this name. */
+  readonly of?: string;
   /** In every namespace, and of kinds without one. */
   readonly cluster: readonly Access[];
   /** In `fleet-system`. */
@@ -241,6 +245,21 @@ export const NODE_ACCESS: ProgramAccess = {
   ],
 };
 
+/** In addition, for a member that installs node agents: who has it may run privileged pods on all nodes. */
+export const MEMBER_NODES_ACCESS: ProgramAccess = {
+  name: "fairlead-member-nodes",
+  of: MEMBER_ACCESS.name,
+  cluster: [],
+  system: [
+    // Also those that others installed.
+    allow(DAEMON_SETS, WATCH),
+    // Applied on the server, which asks for "create" by the name, too.
+    allow(DAEMON_SETS, ["create", "patch", "delete"], { names: [NODE_AGENTS] }),
+    // Why one does not run.
+    allow(PODS, ["list"]),
+  ],
+};
+
 export const DNS_ACCESS: ProgramAccess = {
   name: "fairlead-dns",
   cluster: [
@@ -265,6 +284,7 @@ export const RELAY_ACCESS: ProgramAccess = {
 export const PROGRAMS: readonly ProgramAccess[] = [
   HUB_ACCESS,
   MEMBER_ACCESS,
+  MEMBER_NODES_ACCESS,
   DNS_ACCESS,
   NODE_ACCESS,
   RELAY_ACCESS,

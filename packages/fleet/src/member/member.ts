@@ -24,6 +24,7 @@ import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
 import { createRanges } from "./membership/ranges.ts";
 import { createMesh, meshKeys } from "./mesh/mesh.ts";
+import { NodeAgents } from "./node-agents/node-agents.ts";
 import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
@@ -45,6 +46,8 @@ export interface MemberOptions {
   readonly passOn?: readonly string[];
   /** The creator of ServiceImports. Default: "automatic". */
   readonly imports?: ImportCreator;
+  /** Repository of the images of `fairlead node`, without a tag. Default: this member installs none. */
+  readonly nodeImage?: string;
 }
 
 export interface Member extends AsyncDisposable {
@@ -85,7 +88,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     hub,
     here: ofCluster,
     mailbox: ofMailbox,
-    ...createAddressing(local, part, deps),
+    ...createAddressing(options, part),
     fleet: stack.use(
       new FleetState({
         hub,
@@ -137,19 +140,21 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   };
 }
 
-/** Both, or none. */
+/** All, or none. */
 function createAddressing(
-  local: KubeClient,
+  { local, deps, nodeImage }: MemberOptions,
   part: MemberPart,
-  deps: RuntimeDeps,
-): Pick<Session, "ranges" | "mesh"> {
+): Pick<Session, "ranges" | "mesh" | "nodeAgents"> {
   const ranges = createRanges(local, part, deps);
-  return { ranges, mesh: ranges === undefined ? undefined : createMeshInformers(local, deps) };
+  if (ranges === undefined) return { ranges, mesh: undefined, nodeAgents: undefined };
+  const nodeAgents = nodeImage === undefined ? undefined : new NodeAgents(local, nodeImage, deps);
+  return { ranges, mesh: createMeshInformers(local, deps), nodeAgents };
 }
 
-function addressInformers({ ranges, mesh }: Session): Informer<KubeObject>[] {
+function addressInformers({ ranges, mesh, nodeAgents }: Session): Informer<KubeObject>[] {
   const nodes = ranges === undefined ? [] : [ranges.nodes as Informer<KubeObject>];
-  return [...nodes, ...(Object.values(mesh ?? {}) as Informer<KubeObject>[])];
+  const agents = nodeAgents === undefined ? [] : [nodeAgents.daemonSets as Informer<KubeObject>];
+  return [...nodes, ...agents, ...(Object.values(mesh ?? {}) as Informer<KubeObject>[])];
 }
 
 /** Until the hub told what is in the mailbox: it may be away for long, and pods do not wait for it. */
@@ -195,6 +200,9 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
   if (mesh !== undefined && ranges !== undefined)
     work.push({ controller: createMesh({ session, mesh, ranges }), hubKeys: meshKeys });
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
+  // Last: it does not start before the agent is permitted to read DaemonSets.
+  if (mesh !== undefined && session.nodeAgents !== undefined)
+    work.push({ controller: session.nodeAgents.controller(session, mesh) });
   return work;
 }
 

@@ -5,6 +5,7 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Change, KubeClient } from "@fairlead/kube/types.ts";
+import type { NodeAgents } from "./node-agents/node-agents.ts";
 import type { MeshInformers } from "./fleet-addresses.ts";
 import type { FleetState } from "./fleet-state.ts";
 import type { LocalInformers, MailboxInformers } from "./informers.ts";
@@ -28,6 +29,8 @@ export interface Session {
   readonly ranges: Ranges | undefined;
   /** Undefined if this part has nothing to do with fleet addresses. */
   readonly mesh: MeshInformers | undefined;
+  /** Undefined if this part does not install them. */
+  readonly nodeAgents: NodeAgents | undefined;
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
   /** Returns true if the InternalMemberCluster was seen since the program began, and no deletion of it was reported since. */

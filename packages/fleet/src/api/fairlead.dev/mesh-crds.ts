@@ -16,6 +16,7 @@ import {
   textMap,
   time,
 } from "../crd-schema.ts";
+import { VERSION_PATTERN } from "./node-agents.ts";
 import { ATTACH_MODES, PATH_KINDS } from "./v1alpha1/mesh.ts";
 
 /** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
@@ -28,6 +29,8 @@ const PREFIX = { minLength: 4, maxLength: 49 };
 /** X25519 key: 32 bytes in base64. */
 const KEY = { minLength: 44, maxLength: 44, pattern: "^[A-Za-z0-9+/]{43}=$" };
 const PORT = { minimum: 1, maximum: 65_535 };
+/** Of a release, which is a tag of images, too. */
+const VERSION = { minLength: 5, maxLength: 63, pattern: VERSION_PATTERN };
 const CLUSTER = { minLength: 1, maxLength: 63 };
 
 const SELECTOR = object(
@@ -62,6 +65,10 @@ const PROFILE: JsonSchema = object(
       keyRotationHours: int32(
         "How often gateways make new keys. Absent: when the annotation fairlead.dev/rotate-keys changes. Unit: hours.",
         { minimum: 1, maximum: 8760 },
+      ),
+      version: text(
+        "The version of fairlead node that members install, upgrade and, when they leave, remove. Absent: they neither install nor change it.",
+        VERSION,
       ),
       "network!": object({
         "mode!": MODE,
@@ -219,6 +226,7 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
               "vipIPv6!": text("The block of virtual IPv6 addresses of Services.", PREFIX),
               "keyEpoch!": int32("The epoch of the gateways' keys.", { minimum: 1 }),
               attach: ATTACH,
+              version: text("The version of fairlead node that the profile names.", VERSION),
               relays: mapList("name", object({ "name!": text(), ...RELAY }), "Where gateways meet."),
             }),
           },

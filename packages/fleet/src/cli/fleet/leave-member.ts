@@ -117,7 +117,13 @@ async function removeSeenImports(member: KubeClient, signal: AbortSignal | undef
 
 /** What `fairlead join` installed, last first; what a chart manages stays. */
 async function removeInstalled(member: KubeClient, signal: AbortSignal | undefined): Promise<void> {
-  const manifests = memberManifests({ image: "", imagePullPolicy: "Always", replicas: 2, dns: true });
+  const manifests = memberManifests({
+    image: "",
+    imagePullPolicy: "Always",
+    replicas: 2,
+    dns: true,
+    nodes: true,
+  });
   for (const { of, object } of manifests.toReversed()) {
     const key = keyOf(object);
     const present = await member.find(of, key, optional(signal));

@@ -3,15 +3,17 @@ import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { ClusterMeshProfile, MeshNetwork, Relay } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { AddressPlan } from "#domain/address-plan.ts";
 import type { Selected } from "#domain/mesh-members.ts";
+import { isVersion } from "#api/fairlead.dev/node-agents.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
+import { planNodeAgents } from "./plan-node-agents.ts";
 import type { Epoch } from "./plan-epoch.ts";
 import { type AddressesPlan, areRoutable, listed } from "./plan-addresses.ts";
 
 /** What a profile's members share, and its status. Pure. */
 
 export function describeNetwork(
-  { spec: { network } }: ClusterMeshProfile,
+  { spec: { network, version } }: ClusterMeshProfile,
   { ipv4, ipv6, vipIPv4, vipIPv6 }: AddressPlan,
   keyEpoch: number,
   relays: readonly Relay[],
@@ -23,6 +25,7 @@ export function describeNetwork(
     vipIPv4: formatPrefix(vipIPv4),
     vipIPv6: formatPrefix(vipIPv6),
     keyEpoch,
+    ...defined({ version: version !== undefined && isVersion(version) ? version : undefined }),
     ...defined({ attach: network.attach }),
     ...(relays.length === 0
       ? {}
@@ -87,7 +90,7 @@ export function planProfileStatus(
     ...ofParallel,
     members: members.length,
     podAddresses,
-    conditions: [ready, ...conflict(elsewhere)],
+    conditions: [ready, ...conflict(elsewhere), ...planNodeAgents(profile, members)],
   };
 }
 

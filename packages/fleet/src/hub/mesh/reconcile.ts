@@ -95,7 +95,7 @@ async function tellProfile(
   const before = selected.profile.status?.keyEpoch;
   await writeConditions(client, CLUSTER_MESH_PROFILES, {
     object: selected.profile,
-    own: new Set(["Ready", "Conflict"]),
+    own: new Set(["Ready", "Conflict", "NodeAgentsInstalled"]),
     next: conditions,
     rest,
     fieldManager: HUB_MANAGER,

@@ -34,6 +34,8 @@ export interface AgentOptions {
   readonly passOn?: readonly string[];
   /** The creator of ServiceImports. Default: "automatic". */
   readonly imports?: ImportCreator;
+  /** Repository of the images of `fairlead node`, without a tag. Default: this member installs none. */
+  readonly nodeImage?: string;
 }
 
 /** Between two attempts to take part, growing; a change of the Secret ends the pause. Unit: milliseconds. */
@@ -208,7 +210,7 @@ async function runSession(
         hub,
         deps: { ...deps, log },
         ...(options.probe === undefined ? {} : { probe: options.probe }),
-        ...defined({ passOn: options.passOn, imports: options.imports }),
+        ...defined({ passOn: options.passOn, imports: options.imports, nodeImage: options.nodeImage }),
       },
       running,
     );

@@ -5,6 +5,7 @@ import {
   type InternalMemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { RangeStatus } from "#domain/ranges.ts";
+import { NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
 import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -12,7 +13,7 @@ import { removeCondition, setCondition, timestamp } from "@fairlead/kube/objects
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Change, Controller, Informer, ReconcileResult, Source } from "@fairlead/kube/types.ts";
 import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
@@ -32,7 +33,7 @@ export function createHeartbeat(session: Session): Controller {
   const key = objectKey(mailboxOf(cluster), cluster);
   const whenLeaving = (): ObjectKey[] =>
     mailbox.internalMembers.store.get(key)?.spec.state === "Leave" ? [key] : [];
-  return createController(
+  const controller = createController(
     {
       name: "internalmembercluster",
       reconcile: (_key, signal) => reconcile(session, key, signal),
@@ -44,6 +45,8 @@ export function createHeartbeat(session: Session): Controller {
     },
     deps,
   );
+  if (session.nodeAgents !== undefined) session.nodeAgents.onReport = () => controller.enqueue(key);
+  return controller;
 }
 
 /** Exports that became valid, or did not stay so. */
@@ -54,7 +57,10 @@ function validities({ here }: Session, key: ObjectKey): Source[] {
 }
 
 /** What has to be withdrawn before the cluster has left. */
-function leftovers({ mailbox, here, fleet, mesh, part }: Session, whenLeaving: () => ObjectKey[]): Source[] {
+function leftovers(
+  { mailbox, here, fleet, mesh, nodeAgents, part }: Session,
+  whenLeaving: () => ObjectKey[],
+): Source[] {
   const sources: Source[] = [];
   if (runs(part, "member-net"))
     sources.push(
@@ -68,6 +74,7 @@ function leftovers({ mailbox, here, fleet, mesh, part }: Session, whenLeaving: (
       watchingChanges(here.mcsExports, whenLeaving),
       ...meshOf(mesh).map((it) => watchingChanges(it, whenLeaving)),
     );
+  if (nodeAgents !== undefined) sources.push(watchingChanges(nodeAgents.daemonSets, whenLeaving));
   if (runs(part, "mcs"))
     sources.push(
       watchingChanges(here.services, whenLeaving),
@@ -163,6 +170,7 @@ function planAgents(
         invalid === undefined
           ? removeCondition(conditions, EXPORTS_VALID)
           : setCondition(conditions, invalid, deps.clock);
+    if (type === EXPORTS_AGENT) conditions = tellOfNodeAgents(session, conditions, isLeaving);
     if (conditions !== agent?.conditions) changed = true;
     const heard = agent?.lastReceivedHeartbeat ?? timestamp(now);
     return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : heard };
@@ -170,6 +178,18 @@ function planAgents(
   if (!changed && !isDue) return undefined;
   const others = before.filter((it) => !agents.includes(it.type));
   return [...others, ...ours];
+}
+
+/** With which version of `fairlead node` the nodes are in the network. */
+function tellOfNodeAgents(
+  { nodeAgents, deps }: Session,
+  conditions: Condition[],
+  isLeaving: boolean,
+): Condition[] {
+  const told = isLeaving ? undefined : nodeAgents?.condition;
+  return told === undefined
+    ? removeCondition(conditions, NODE_AGENTS_CONDITION)
+    : setCondition(conditions, told, deps.clock);
 }
 
 /** Returns false for a legacy hub, which does not know this field. */
@@ -188,6 +208,7 @@ function isWithdrawn(session: Session): boolean {
     (!runs(part, "member-net") || isMailboxEmpty(session)) &&
     (!runs(part, "mcs") || !hasLoadBalancers(session)) &&
     meshOf(session.mesh).every((it) => it.store.size === 0) &&
+    session.nodeAgents?.areInstalled !== true &&
     areMarkedInactive(session)
   );
 }

@@ -19,6 +19,8 @@ export interface ClusterMeshProfile extends KubeObject {
     memberSelector: LabelSelector;
     /** How often gateways make new keys. Absent: when the annotation `fairlead.dev/rotate-keys` changes. Unit: hours. */
     keyRotationHours?: number;
+    /** Version of `fairlead node` that members install. Absent: they neither install nor change it. */
+    version?: string;
     network: {
       mode: NetworkMode;
       /** Of the mode "parallel". */
@@ -75,6 +77,8 @@ export interface MeshNetwork extends KubeObject {
     vipIPv4: string;
     vipIPv6: string;
     keyEpoch: number;
+    /** Version of `fairlead node`; see ClusterMeshProfile. */
+    version?: string;
     /** Absent: "selected". */
     attach?: AttachMode;
     relays?: MeshRelay[];

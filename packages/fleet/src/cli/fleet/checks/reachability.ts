@@ -8,7 +8,7 @@ import { waitFor } from "@fairlead/kube/informer/wait.ts";
 import { CONTAINER_SECURITY, POD_SECURITY } from "../install/security.ts";
 import type { Side } from "../steps.ts";
 import type { Finding } from "./finding.ts";
-import { whyNotRunning } from "./pods.ts";
+import { whyNotRunning } from "#domain/pods.ts";
 
 export interface HubSeenFromMember {
   readonly server: string;

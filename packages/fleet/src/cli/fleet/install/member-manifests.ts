@@ -8,7 +8,14 @@ import {
   SERVICES,
 } from "@fairlead/kube/api/core/v1/types.ts";
 import { accessManifests, type Manifest } from "#authz/manifests.ts";
-import { DNS_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "#authz/programs.ts";
+import {
+  DNS_ACCESS,
+  MEMBER_ACCESS,
+  MEMBER_NODES_ACCESS,
+  NODE_ACCESS,
+  type ProgramAccess,
+} from "#authz/programs.ts";
+import { NODE_AGENTS, NODE_AGENTS_ACCOUNT } from "#api/fairlead.dev/node-agents.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "@fairlead/kube/api/policy/v1/types.ts";
 import { CONTAINER_SECURITY, POD_SECURITY } from "./security.ts";
@@ -21,6 +28,8 @@ export interface MemberInstall {
   readonly replicas: number;
   /** Whether the cluster-set DNS is installed too. */
   readonly dns: boolean;
+  /** Whether the agent may install `fairlead node`, as profiles ask for it, out of the repository of `image`. Default: false. */
+  readonly nodes?: boolean;
 }
 
 /** Marks what `fairlead join` installed, for `fairlead leave`; objects of a chart have "Helm". */
@@ -48,7 +57,12 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
     name: NAME,
     component: "member",
     account: `${NAME}-sa`,
-    args: ["member", "--log-level=info", "--metrics=:8080"],
+    args: [
+      "member",
+      "--log-level=info",
+      "--metrics=:8080",
+      ...(install.nodes === true ? [`--node-image=${repositoryOf(install.image)}`] : []),
+    ],
     ports: [{ name: "metrics", containerPort: 8080 }],
     readySeconds: 5,
     resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "1Gi" } },
@@ -78,6 +92,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
     ...access(MEMBER_ACCESS, `${NAME}-sa`, NAME, "member"),
     { of: DEPLOYMENTS, object: member },
     ...budget(install, NAME, "member"),
+    ...(install.nodes === true ? nodeAccess() : []),
     ...(install.dns
       ? [
           ...access(DNS_ACCESS, DNS_NAME, DNS_NAME, "dns"),
@@ -87,6 +102,20 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
         ]
       : []),
   ];
+}
+
+/** What the DaemonSet of node agents runs with, and the permission to write it. */
+function nodeAccess(): Manifest[] {
+  const installs = access(MEMBER_NODES_ACCESS, `${NAME}-sa`, MEMBER_NODES_ACCESS.name, "member");
+  return [
+    ...access(NODE_ACCESS, NODE_AGENTS_ACCOUNT, NODE_AGENTS, "node"),
+    ...installs.filter(({ of }) => of !== SERVICE_ACCOUNTS),
+  ];
+}
+
+/** An image without its tag and digest. */
+function repositoryOf(image: string): string {
+  return image.replace(/@[^@]*$/, "").replace(/:[^:/]*$/, "");
 }
 
 interface Program {

@@ -2,7 +2,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { describe, expect, it } from "vitest";
 import type { Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { CoreEvent, Pod } from "@fairlead/kube/api/core/v1/types.ts";
-import { lastWarning, whyNotRunning } from "../checks/pods.ts";
+import { lastWarning, whyNotRunning } from "#domain/pods.ts";
 import { lacking } from "./rollout.ts";
 
 function deployment(status: Deployment["status"], replicas = 2): Deployment {

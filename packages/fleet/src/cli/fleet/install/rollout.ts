@@ -5,7 +5,7 @@ import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
-import { isReady, lastWarning, whyNotRunning } from "../checks/pods.ts";
+import { isReady, lastWarning, whyNotRunning } from "#domain/pods.ts";
 import type { Side } from "../steps.ts";
 
 /** Whether an installed Deployment is rolled out, and why not. */

@@ -1,0 +1,23 @@
+/** Names of what `fairlead node` is installed with in a cluster. */
+
+export const NODE_AGENTS = "fairlead-node";
+
+/** Its ServiceAccount, of the chart and of `fairlead join`. */
+export const NODE_AGENTS_ACCOUNT = `${NODE_AGENTS}-sa`;
+
+/** Selects DaemonSets and pods: those of members, of Helm and of users. */
+export const NODE_AGENTS_SELECTOR = `app.kubernetes.io/name=${NODE_AGENTS}`;
+
+/** On an agent of a MemberCluster: which version of `fairlead node` runs there. */
+export const NODE_AGENTS_CONDITION = "fairlead.dev/NodeAgentsInstalled";
+
+/** Versions as profiles name them: those of releases, which are also tags of images. */
+const VERSION =
+  /^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})(?:-[0-9A-Za-z][0-9A-Za-z.-]{0,31})?$/;
+
+/** The same for the API server. */
+export const VERSION_PATTERN = VERSION.source;
+
+export function isVersion(text: string): boolean {
+  return VERSION.test(text);
+}

@@ -1,0 +1,118 @@
+import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import { NODE_AGENTS, NODE_AGENTS_ACCOUNT } from "#api/fairlead.dev/node-agents.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import type { DaemonSet } from "@fairlead/kube/api/apps/v1/types.ts";
+import type { Container, Probe, Volume, VolumeMount } from "@fairlead/kube/api/core/v1/types.ts";
+import type { Applied } from "@fairlead/kube/types.ts";
+
+/** The DaemonSet of `fairlead node`: that of the chart `fairlead-node` for a release of that name with default values. Pure. */
+
+const STATE = "/var/lib/fairlead";
+const CRI = "/run/containerd";
+const CGROUPS = "/sys/fs/cgroup";
+const REMOVE = "--remove";
+
+export interface WantedAgents {
+  readonly image: string;
+  /** The agents remove their nodes' parts of the network, and are ready when these are gone. */
+  readonly isRemoving: boolean;
+}
+
+export function nodeDaemonSet(wanted: WantedAgents): Applied<DaemonSet> {
+  const selector = {
+    "app.kubernetes.io/name": NODE_AGENTS,
+    "app.kubernetes.io/instance": NODE_AGENTS,
+    "app.kubernetes.io/component": "node",
+  };
+  const labels = { ...selector, "app.kubernetes.io/part-of": "fairlead" };
+  return {
+    metadata: {
+      namespace: FLEET_SYSTEM_NAMESPACE,
+      name: NODE_AGENTS,
+      labels: { ...labels, [MANAGED_BY_LABEL]: MANAGED_BY },
+    },
+    spec: {
+      selector: { matchLabels: selector },
+      updateStrategy: {
+        type: "RollingUpdate",
+        // What is removed does not have to serve.
+        rollingUpdate: { maxUnavailable: wanted.isRemoving ? "100%" : "10%" },
+      },
+      template: {
+        metadata: { labels },
+        spec: {
+          serviceAccountName: NODE_AGENTS_ACCOUNT,
+          enableServiceLinks: false,
+          hostNetwork: true,
+          dnsPolicy: "ClusterFirstWithHostNet",
+          hostPID: true,
+          terminationGracePeriodSeconds: 10,
+          priorityClassName: "system-node-critical",
+          nodeSelector: { "kubernetes.io/os": "linux" },
+          tolerations: [{ operator: "Exists" }],
+          containers: [containerOf(wanted)],
+          volumes: VOLUMES,
+        },
+      },
+    },
+  };
+}
+
+function containerOf({ image, isRemoving }: WantedAgents): Container {
+  const health = (path: string, more: Probe): Probe => ({ httpGet: { path, port: "metrics" }, ...more });
+  return {
+    name: "node",
+    image,
+    imagePullPolicy: "IfNotPresent",
+    args: [
+      "node",
+      "--log-level=info",
+      "--node-name=$(NODE_NAME)",
+      `--state-dir=${STATE}`,
+      `--cri-socket=${CRI}/containerd.sock`,
+      `--wireguard-cgroup=${CGROUPS}/fairlead-wireguard`,
+      "--metrics=:8085",
+      ...(isRemoving ? [REMOVE] : []),
+    ],
+    env: [{ name: "NODE_NAME", valueFrom: { fieldRef: { fieldPath: "spec.nodeName" } } }],
+    ports: [{ name: "metrics", containerPort: 8085 }],
+    startupProbe: health("/healthz", { periodSeconds: 1, failureThreshold: 60 }),
+    livenessProbe: health("/healthz", { periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 }),
+    readinessProbe: health("/readyz", { periodSeconds: 5, timeoutSeconds: 3 }),
+    securityContext: { privileged: true, readOnlyRootFilesystem: true, runAsUser: 0 },
+    resources: { requests: { cpu: "50m", memory: "96Mi" }, limits: { memory: "512Mi" } },
+    volumeMounts: MOUNTS,
+  };
+}
+
+const MOUNTS: VolumeMount[] = [
+  { name: "state", mountPath: STATE, mountPropagation: "Bidirectional" },
+  { name: "cri", mountPath: CRI },
+  { name: "netns", mountPath: "/run/netns", mountPropagation: "HostToContainer", readOnly: true },
+  { name: "cgroup", mountPath: CGROUPS },
+];
+
+const VOLUMES: Volume[] = [
+  { name: "state", hostPath: { path: STATE, type: "DirectoryOrCreate" } },
+  { name: "cri", hostPath: { path: CRI, type: "Directory" } },
+  { name: "netns", hostPath: { path: "/run/netns", type: "DirectoryOrCreate" } },
+  { name: "cgroup", hostPath: { path: CGROUPS, type: "Directory" } },
+];
+
+/** Whether a member's agent made it. */
+export function isOwn({ metadata: { name, labels } }: DaemonSet): boolean {
+  return name === NODE_AGENTS && labels?.[MANAGED_BY_LABEL] === MANAGED_BY;
+}
+
+export function imageOf({ spec }: DaemonSet): string {
+  return spec?.template.spec?.containers[0]?.image ?? "";
+}
+
+/** The tag of its image. */
+export function versionOf(daemonSet: DaemonSet): string {
+  return /:([^:/@]+)$/.exec(imageOf(daemonSet))?.[1] ?? "";
+}
+
+export function isRemoval({ spec }: DaemonSet): boolean {
+  return spec?.template.spec?.containers[0]?.args?.includes(REMOVE) === true;
+}

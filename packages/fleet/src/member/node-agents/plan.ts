@@ -1,0 +1,130 @@
+import { isVersion, NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
+import { whyNotRunning } from "#domain/pods.ts";
+import type { DaemonSet } from "@fairlead/kube/api/apps/v1/types.ts";
+import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
+import { imageOf, isOwn, isRemoval, versionOf, type WantedAgents } from "./daemon-set.ts";
+
+/** What a member does with the DaemonSet of its node agents, and what it reports of them. Pure. */
+
+export interface AgentsView {
+  /** Whether the cluster is in a parallel network, as its nodes know it. */
+  readonly isInNetwork: boolean;
+  /** That the network's profile names. Undefined: what is installed stays. */
+  readonly version: string | undefined;
+  /** Of images, without a tag. */
+  readonly repository: string;
+  /** All that run node agents, in `fleet-system`. */
+  readonly daemonSets: readonly DaemonSet[];
+}
+
+export type AgentsPlan =
+  | { readonly step: "nothing"; readonly condition?: NewCondition }
+  | { readonly step: "apply"; readonly wanted: WantedAgents }
+  | { readonly step: "delete" };
+
+export function planAgents({ isInNetwork, version, repository, daemonSets }: AgentsView): AgentsPlan {
+  const own = daemonSets.find((it) => isOwn(it));
+  if (!isInNetwork) {
+    if (own === undefined) return { step: "nothing" };
+    // The order matters: only the agents can remove what they made on the nodes.
+    const isRemoved = isRemoval(own) && lackingOf(own) === undefined;
+    return isRemoved
+      ? { step: "delete" }
+      : { step: "apply", wanted: { image: imageOf(own), isRemoving: true } };
+  }
+  const wanted = version ?? (own === undefined ? undefined : versionOf(own));
+  if (wanted === undefined) return { step: "nothing" };
+  const foreign = daemonSets.find((it) => !isOwn(it));
+  const problem = !isVersion(wanted)
+    ? failed(
+        "InvalidVersion",
+        `spec.version of the profile, ${JSON.stringify(wanted.slice(0, 64))}, is not a version`,
+      )
+    : foreign === undefined
+      ? undefined
+      : failed("InstalledOtherwise", describeForeign(foreign, wanted));
+  if (problem !== undefined) return { step: "nothing", condition: problem };
+  return { step: "apply", wanted: { image: `${repository}:${wanted}`, isRemoving: false } };
+}
+
+function describeForeign(daemonSet: DaemonSet, version: string): string {
+  const { labels } = daemonSet.metadata;
+  const by =
+    labels?.["app.kubernetes.io/managed-by"] === "Helm"
+      ? `Helm release ${labels["app.kubernetes.io/instance"] ?? ""}`
+      : "a user";
+  return `DaemonSet ${keyOf(daemonSet)} of ${by} runs ${imageOf(daemonSet)}: ${version} is not installed in addition, and it is not changed; delete it, or leave spec.version of the profile out`;
+}
+
+/** What is reported while a DaemonSet has to be as `wanted`. `pods` are those that are not ready. */
+export function describeAgents(
+  daemonSet: DaemonSet | undefined,
+  wanted: WantedAgents,
+  pods: readonly Pod[],
+): NewCondition {
+  const { image, isRemoving } = wanted;
+  const version = image.slice(image.lastIndexOf(":") + 1);
+  const nodes = daemonSet?.status?.desiredNumberScheduled ?? 0;
+  const lacking = isSent(daemonSet, wanted) ? lackingOf(daemonSet) : "the DaemonSet is being written";
+  if (lacking === undefined && !isRemoving) {
+    const message = `${version} on ${nodes} nodes`;
+    return { type: NODE_AGENTS_CONDITION, status: "True", reason: "Installed", message };
+  }
+  const what = isRemoving ? `removing the network from ${nodes} nodes` : `installing ${version}`;
+  const problems = pods.flatMap((it) => problemOf(it) ?? []).slice(0, MOST_PROBLEMS);
+  const message = [`${what}: ${lacking ?? "done"}`, ...problems].join("; ");
+  const progress = isRemoving ? "Removing" : "Installing";
+  return failed(problems.length > 0 ? "NodesNotReady" : progress, message.slice(0, MOST_TEXT));
+}
+
+function isSent(
+  daemonSet: DaemonSet | undefined,
+  { image, isRemoving }: WantedAgents,
+): daemonSet is DaemonSet {
+  return daemonSet !== undefined && imageOf(daemonSet) === image && isRemoval(daemonSet) === isRemoving;
+}
+
+export function failed(reason: string, message: string): NewCondition {
+  return { type: NODE_AGENTS_CONDITION, status: "False", reason, message };
+}
+
+const MOST_PROBLEMS = 5;
+/** Unit: characters. */
+const MOST_TEXT = 2000;
+const MOST_CAUSE = 300;
+
+const STARTING = new Set(["ContainerCreating", "PodInitializing"]);
+
+/** Why a pod of the agents does not run, with its node; undefined while it starts. */
+function problemOf(pod: Pod): string | undefined {
+  const node = pod.spec?.nodeName ?? "";
+  if (node === "") return `${pod.metadata.name}: ${whyNotRunning(pod).slice(0, MOST_CAUSE)}`;
+  const [container] = pod.status?.containerStatuses ?? [];
+  const isStarting = container === undefined || STARTING.has(container.state?.waiting?.reason ?? "");
+  return isStarting ? undefined : `${node}: ${whyNotRunning(pod).slice(0, MOST_CAUSE)}`;
+}
+
+const NOTHING = {
+  observedGeneration: 0,
+  desiredNumberScheduled: 0,
+  currentNumberScheduled: 0,
+  updatedNumberScheduled: 0,
+  numberAvailable: 0,
+};
+
+/** What a DaemonSet lacks to be rolled out, by the rules of `kubectl rollout status`. */
+export function lackingOf({ metadata, status }: DaemonSet): string | undefined {
+  const { observedGeneration, ...count } = { ...NOTHING, ...status };
+  const wanted = count.desiredNumberScheduled;
+  const missing = wanted - count.currentNumberScheduled;
+  if (observedGeneration < (metadata.generation ?? 0))
+    return "its latest generation is not observed; check that the cluster's kube-controller-manager runs";
+  if (missing > 0)
+    return `${missing} of ${wanted} nodes have no pod of it; see kubectl -n ${metadata.namespace ?? ""} describe daemonset ${metadata.name}: the namespace may not permit privileged pods`;
+  if (count.updatedNumberScheduled < wanted)
+    return `${count.updatedNumberScheduled} of ${wanted} nodes are updated`;
+  if (count.numberAvailable < wanted) return `${count.numberAvailable} of ${wanted} nodes are ready`;
+  return undefined;
+}
