@@ -24,9 +24,9 @@ export interface FlowTable extends Disposable {
    * UDP has no end that conntrack could see, so a client that keeps sending would keep its flow, and its endpoint, for
    * ever. Of TCP, flows without data are ended after a delay: conntrack keeps an unanswered SYN and a closed connection for
    * two minutes, and sends a client that reuses its source port to the old endpoint, or to the pod that has its address by
-   * then. Connections with data are not affected.
+   * then. Connections with data are not affected. While the kernel's table costs much to read, flows end later, together.
    *
-   * @param choices - Returns what is in use; called again after the delay for TCP.
+   * @param choices - Returns what is in use; called again after a delay.
    */
   end(sweep: Sweep, choices: () => Choices, signal: AbortSignal): Promise<void>;
 }
@@ -41,13 +41,16 @@ export interface FlowTableOptions {
 }
 
 /**
- * How long a TCP handshake that was under way when its endpoint went has to be completed; and so often at most the table
- * of flows is read for TCP. Unit: milliseconds.
+ * How long a TCP handshake that was under way when its endpoint went has to be completed. Unit: milliseconds.
  */
 const HANDSHAKE_MS = 100;
 
-/** The kernel is asked so often for the flows of one address; for more addresses it is asked for all flows once. */
-const MAX_FILTERS = 8;
+/**
+ * The kernel reads its whole table for each question, that of all namespaces: 262,144 buckets take 14 ms of processor time, and more
+ * on a busy machine, in which this program does nothing else. So it reads for this share of the time at most: what is due sooner
+ * is read together.
+ */
+const READING_SHARE = 1 / 20;
 
 /**
  * Uses netlink, which reads the table once for any number of flows; without netlink, the `conntrack` program, which costs at
@@ -58,46 +61,69 @@ export function createFlowTable(options: FlowTableOptions): FlowTable {
   return new ConntrackFlows(options);
 }
 
+const PROTOCOLS = ["udp", "tcp"] as const;
+
 class ConntrackFlows implements FlowTable {
   readonly #options: FlowTableOptions;
   readonly #stop = new AbortController();
   #socket: NetlinkSocket | undefined;
   #isTried = false;
-  /** What is to be swept of TCP. */
-  #later: Sweep | undefined;
-  #timer: Disposable | undefined;
+  /** What is to be swept later. */
+  readonly #later = new Map<Protocol, { readonly sweep: Sweep; readonly timer: Disposable }>();
+  /** When the table may be read again. Unit: milliseconds. */
+  #freeAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: FlowTableOptions) {
     this.#options = options;
   }
 
   async end(sweep: Sweep, choices: () => Choices, signal: AbortSignal): Promise<void> {
-    const { gone = [], isWhole = false } = this.#later ?? {};
-    if (sweep.isWhole || sweep.gone.some((it) => it.protocol === "tcp")) {
-      this.#later = { gone: [...gone, ...sweep.gone], isWhole: isWhole || sweep.isWhole };
-      this.#timer ??= this.#options.clock.after(HANDSHAKE_MS, () => void this.#endTcp(choices()));
+    const waitMs = this.#freeAtMs - this.#options.clock.monotonic();
+    for (const protocol of PROTOCOLS) {
+      const gone = sweep.gone.filter((it) => it.protocol === protocol);
+      if (gone.length === 0 && !sweep.isWhole) continue;
+      const delayMs = Math.max(protocol === "tcp" ? HANDSHAKE_MS : 0, waitMs);
+      const own = { gone, isWhole: sweep.isWhole };
+      if (delayMs > 0) this.#postpone(protocol, own, { choices, delayMs });
+      else await this.#sweep(protocol, own, choices(), signal);
     }
-    await this.#sweep("udp", sweep, choices(), signal);
   }
 
   [Symbol.dispose](): void {
     this.#stop.abort();
-    this.#timer?.[Symbol.dispose]();
+    for (const { timer } of this.#later.values()) timer[Symbol.dispose]();
+    this.#later.clear();
     this.#socket?.[Symbol.dispose]();
     this.#socket = undefined;
     this.#isTried = true;
   }
 
-  async #endTcp(choices: Choices): Promise<void> {
-    const sweep = this.#later;
-    this.#later = undefined;
-    this.#timer = undefined;
+  #postpone(
+    protocol: Protocol,
+    { gone, isWhole }: Sweep,
+    { choices, delayMs }: { readonly choices: () => Choices; readonly delayMs: number },
+  ): void {
+    const before = this.#later.get(protocol);
+    this.#later.set(protocol, {
+      sweep: {
+        gone: [...(before?.sweep.gone ?? []), ...gone],
+        isWhole: isWhole || before?.sweep.isWhole === true,
+      },
+      timer:
+        before?.timer ?? this.#options.clock.after(delayMs, () => void this.#endLater(protocol, choices())),
+    });
+  }
+
+  async #endLater(protocol: Protocol, choices: Choices): Promise<void> {
+    const sweep = this.#later.get(protocol)?.sweep;
+    this.#later.delete(protocol);
     const { signal } = this.#stop;
     try {
-      if (sweep !== undefined) await this.#sweep("tcp", sweep, choices, signal);
+      if (sweep !== undefined) await this.#sweep(protocol, sweep, choices, signal);
     } catch (error) {
       if (!signal.aborted)
-        this.#options.log.warn("TCP flows of removed endpoints could not be ended", {
+        this.#options.log.warn("flows of removed endpoints could not be ended", {
+          protocol,
           error: messageOf(error),
         });
     }
@@ -116,8 +142,12 @@ class ConntrackFlows implements FlowTable {
       const flow = serviceFlowOf(found, protocol);
       return stale.has(flowText(flow)) || (sweep.isWhole && choices.isService(flow) && !choices.isUsed(flow));
     };
+    const { clock } = this.#options;
+    const beganMs = clock.monotonic();
     for (const filter of sweep.isWhole ? everything(protocol) : filtersOf(gone, protocol))
       endFlows(socket, filter, isStale);
+    const endedMs = clock.monotonic();
+    this.#freeAtMs = endedMs + (endedMs - beganMs) * (1 / READING_SHARE - 1);
   }
 
   async #open(): Promise<NetlinkSocket | undefined> {
@@ -146,20 +176,23 @@ function everything(protocol: Protocol): readonly FlowFilter[] {
 }
 
 /**
- * What the kernel is asked for: the flows of endpoints, or of Services, whichever are fewer; of many, all flows. All of
- * IPv6: ctnetlink_filter_match_tuple has that comparison the wrong way round, and leaves out the address that is asked for
+ * What the kernel is asked for: the flows of one endpoint or of one Service; of more, all flows, because each question costs a reading.
+ * All of IPv6: ctnetlink_filter_match_tuple has that comparison the wrong way round, and leaves out the address that is asked for
  * (seen in Linux 6.18).
  */
 function filtersOf(gone: readonly ServiceFlow[], protocol: Protocol): readonly FlowFilter[] {
   const v4 = gone.filter((it) => familyOf(it.address) === "IPv4");
   const v6: readonly FlowFilter[] = v4.length < gone.length ? [{ family: "IPv6", protocol }] : [];
-  const answerers = [...new Set(v4.map((it) => it.endpoint.address))];
-  const destinations = [...new Set(v4.map((it) => it.address))];
-  if (Math.min(answerers.length, destinations.length) > MAX_FILTERS)
-    return [{ family: "IPv4", protocol }, ...v6];
-  return answerers.length <= destinations.length
-    ? [...v6, ...answerers.map((answerer) => ({ family: "IPv4", protocol, answerer }) as const)]
-    : [...v6, ...destinations.map((destination) => ({ family: "IPv4", protocol, destination }) as const)];
+  if (v4.length === 0) return v6;
+  const [answerer, ...answerers] = new Set(v4.map((it) => it.endpoint.address));
+  const [destination, ...destinations] = new Set(v4.map((it) => it.address));
+  const narrow =
+    answerers.length === 0 && answerer !== undefined
+      ? { answerer }
+      : destinations.length === 0 && destination !== undefined
+        ? { destination }
+        : {};
+  return [...v6, { family: "IPv4", protocol, ...narrow }];
 }
 
 function familyOf(address: string): FlowFilter["family"] {
