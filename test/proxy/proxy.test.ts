@@ -51,6 +51,7 @@ class World {
           this.ended.push(...gone);
           this.choices = choices;
         },
+        idle: () => Promise.resolve(),
         [Symbol.dispose]() {},
       },
       clock: this.clock,

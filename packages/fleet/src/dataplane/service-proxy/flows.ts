@@ -1,3 +1,4 @@
+import { abortable } from "@fairlead/base/abortable.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
@@ -29,6 +30,9 @@ export interface FlowTable extends Disposable {
    * @param choices - Returns what is in use; called again after a delay.
    */
   end(sweep: Sweep, choices: () => Choices, signal: AbortSignal): Promise<void>;
+
+  /** Resolves when no flows of UDP wait for their end. */
+  idle(signal: AbortSignal): Promise<void>;
 }
 
 export interface FlowTableOptions {
@@ -50,7 +54,7 @@ const HANDSHAKE_MS = 100;
  * on a busy machine, in which this program does nothing else. So it reads for this share of the time at most: what is due sooner
  * is read together.
  */
-const READING_SHARE = 1 / 20;
+const READING_SHARE = 1 / 10;
 
 /**
  * Uses netlink, which reads the table once for any number of flows; without netlink, the `conntrack` program, which costs at
@@ -70,6 +74,7 @@ class ConntrackFlows implements FlowTable {
   #isTried = false;
   /** What is to be swept later. */
   readonly #later = new Map<Protocol, { readonly sweep: Sweep; readonly timer: Disposable }>();
+  #ended = Promise.withResolvers<void>();
   /** When the table may be read again. Unit: milliseconds. */
   #freeAtMs = Number.NEGATIVE_INFINITY;
 
@@ -87,6 +92,10 @@ class ConntrackFlows implements FlowTable {
       if (delayMs > 0) this.#postpone(protocol, own, { choices, delayMs });
       else await this.#sweep(protocol, own, choices(), signal);
     }
+  }
+
+  async idle(signal: AbortSignal): Promise<void> {
+    while (this.#later.has("udp")) await abortable(this.#ended.promise, signal);
   }
 
   [Symbol.dispose](): void {
@@ -126,6 +135,9 @@ class ConntrackFlows implements FlowTable {
           protocol,
           error: messageOf(error),
         });
+    } finally {
+      this.#ended.resolve();
+      this.#ended = Promise.withResolvers();
     }
   }
 

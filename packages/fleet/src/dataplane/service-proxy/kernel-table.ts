@@ -17,6 +17,8 @@ const NOTHING: ReadonlyMap<string, string> = new Map();
 export interface TableLayout {
   readonly table: NftTableName;
   readonly render: (elements: Elements) => NftTable;
+  /** All packets for addresses of its services that no element is for are refused. Default: false. */
+  readonly isClosed?: boolean;
 }
 
 /**
@@ -52,7 +54,7 @@ export class KernelTable {
     this.#record = undefined;
     const next = record === undefined ? await this.#syncWhole(signal) : record;
     if (record !== undefined) {
-      const gone = goneFlows(record, this.desired.elements, changed);
+      const gone = goneFlows(record, this.desired.elements, changed, this.#layout);
       await this.#apply(changeOps(record, this.desired.elements, changed), record, signal);
       this.#gone = [...this.#gone, ...gone];
     }
@@ -87,7 +89,12 @@ export class KernelTable {
     const ops = diffTable(actual, wanted);
     await this.#nft.apply(this.#layout.table, ops, signal);
     const before = elementsOf(actual);
-    this.#gone = goneFlows(before, this.desired.elements, allKeys(before, this.desired.elements));
+    this.#gone = goneFlows(
+      before,
+      this.desired.elements,
+      allKeys(before, this.desired.elements),
+      this.#layout,
+    );
     this.#log.info("the kernel's table was compared as a whole", { steps: ops.length });
     return recordOf(wanted);
   }

@@ -40,13 +40,20 @@ export function choicesOf(desired: Elements): Choices {
  * had any endpoint.
  *
  * @param before - Values as they were, for the keys in `changed`.
+ * @param options - `isClosed`: packets for ports without endpoints are refused, so that none went out untranslated.
  */
-export function goneFlows(before: Elements, desired: Elements, changed: Keys): readonly ServiceFlow[] {
+export function goneFlows(
+  before: Elements,
+  desired: Elements,
+  changed: Keys,
+  { isClosed = false }: { readonly isClosed?: boolean } = {},
+): readonly ServiceFlow[] {
   const { isUsed } = choicesOf(desired);
   const gone = new Map<string, ServiceFlow>();
   for (const set of [setName("endpoints", "4"), setName("endpoints", "6")])
     for (const key of changed.get(set) ?? []) {
-      const flow = flowOf(key, before.get(set)?.get(key));
+      const target = before.get(set)?.get(key);
+      const flow = target === undefined && isClosed ? undefined : flowOf(key, target);
       if (flow !== undefined && !isUsed(flow)) gone.set(flowText(flow), flow);
     }
   return [...gone.values()];

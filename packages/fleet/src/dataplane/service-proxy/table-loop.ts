@@ -55,9 +55,10 @@ export class TableLoop implements AsyncDisposable {
     this.#wake.resolve();
   }
 
-  /** Resolves when the kernel holds what is planned, and nothing is due. */
+  /** Resolves when the kernel holds what is planned, nothing is due, and flows of UDP have been ended. */
   async idle(signal: AbortSignal): Promise<void> {
     while (!this.#isIdle) await abortable(this.#idle.promise, signal);
+    await this.#options.flows.idle(signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -26,7 +26,11 @@ export const VIRTUAL_IP_SETS = new Map(
   [...SET_SPECS].filter(([name]) => [...KINDS].some((it) => [`${it}-4`, `${it}-6`].includes(name))),
 );
 
-export const VIRTUAL_IP_LAYOUT: TableLayout = { table: VIRTUAL_IP_TABLE, render: renderVirtualIPs };
+export const VIRTUAL_IP_LAYOUT: TableLayout = {
+  table: VIRTUAL_IP_TABLE,
+  render: renderVirtualIPs,
+  isClosed: true,
+};
 
 export function renderVirtualIPs(elements: Elements): NftTable {
   const chains = new Map<string, NftChain>([
