@@ -5,10 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { exec } from "@fairlead/base/exec.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
-import { silentLogger } from "@fairlead/base/log.ts";
+import { type Logger, silentLogger } from "@fairlead/base/log.ts";
 import {
   ADDRESS_BLOCKS,
   type AddressBlock,
+  type Allocation,
   type Gateway,
   GATEWAYS,
   MESH_NETWORKS,
@@ -24,8 +25,8 @@ import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { FakePodRuntime } from "@fairlead/os/cri/runtime.fake.ts";
+import { generateKeyPair } from "@fairlead/os/wireguard/keys.ts";
 import { deleteNetns, inNetns, isNetns } from "@fairlead/os/netns/netns.ts";
-import { newPublicKey } from "../support/mesh.ts";
 
 export const NETWORK = objectKey(FLEET_SYSTEM_NAMESPACE, "p");
 const BLOCK = objectKey(FLEET_SYSTEM_NAMESPACE, "node.n1");
@@ -39,6 +40,10 @@ export class NodeAgentWorld implements AsyncDisposable {
   readonly stateDir = join(this.folder, "state");
   readonly fleet = join(this.stateDir, "fleet");
   readonly pod: string;
+  /** What agents failed to do. */
+  readonly failures: string[] = [];
+  /** The key of the gateway of the other member, b. */
+  readonly remote = generateKeyPair();
 
   private constructor(pod: string) {
     this.pod = pod;
@@ -89,7 +94,7 @@ export class NodeAgentWorld implements AsyncDisposable {
       gateway("b", 1, {
         basePort: 31_820,
         fleetAddress: "10.112.8.1",
-        keys: [{ epoch: 1, publicKey: newPublicKey() }],
+        keys: [{ epoch: 1, publicKey: this.remote.publicKey }],
       }),
     );
   }
@@ -111,7 +116,10 @@ export class NodeAgentWorld implements AsyncDisposable {
     const slice = (label: string, name: string) => ({
       metadata: { ...WORK, name, labels: { [label]: "hello" } },
       addressType: "IPv4" as const,
-      ports: [{ port: 8080, protocol: "TCP" as const }],
+      ports: [
+        { name: "http", port: 8080, protocol: "TCP" as const },
+        { name: "tell", port: 5353, protocol: "UDP" as const },
+      ],
       endpoints: [{ addresses: ["10.244.0.7"], targetRef: { kind: "Pod", uid } }],
     });
     this.client.seed(
@@ -131,7 +139,7 @@ export class NodeAgentWorld implements AsyncDisposable {
       stateDir: this.stateDir,
       fleetNetns: this.fleet,
       runtime: this.runtime,
-      deps: systemDeps(silentLogger),
+      deps: systemDeps(this.#log()),
     });
     const started = agent.start(stop.signal).catch((error: unknown) => {
       if (!stop.signal.aborted) throw error;
@@ -143,6 +151,40 @@ export class NodeAgentWorld implements AsyncDisposable {
         await agent[Symbol.asyncDispose]();
       },
     };
+  }
+
+  #log(): Logger {
+    const log: Logger = {
+      ...silentLogger,
+      error: (message, fields) => void this.failures.push(`${message} ${JSON.stringify(fields)}`),
+      child: () => log,
+    };
+    return log;
+  }
+
+  /** Fleet addresses of the pod, once it has some, and the public key of the gateway. */
+  async published(): Promise<Pick<Allocation, "ipv4" | "ipv6"> & { readonly publicKey: string }> {
+    const block = await this.client.get(ADDRESS_BLOCKS, BLOCK);
+    const gateway = await this.client.get(GATEWAYS, OWN_GATEWAY);
+    const [allocation] = block.status?.allocations ?? [];
+    const [key] = gateway.spec.keys ?? [];
+    if (allocation === undefined || key === undefined) throw new Error("the agent has published nothing yet");
+    return { ipv4: allocation.ipv4, ipv6: allocation.ipv6, publicKey: key.publicKey };
+  }
+
+  /** The exported Service gets another UDP port. */
+  async expose(port: number): Promise<void> {
+    const slice = await this.client.get(ENDPOINT_SLICES, objectKey(WORK.namespace, "hello-1"));
+    const ports = [
+      ...(slice.ports ?? []).filter((it) => it.name !== "more"),
+      { name: "more", port, protocol: "UDP" as const },
+    ];
+    await this.client.update(ENDPOINT_SLICES, { ...slice, ports });
+  }
+
+  /** The agent's table in `fleet`. */
+  table(): Promise<string> {
+    return this.run(this.fleet, "nft", ["list", "set", "inet", "fairlead", "exposed-4"]);
   }
 
   /** The whole state that the agent keeps, without what differs between equal states: indexes, counters, private keys. */

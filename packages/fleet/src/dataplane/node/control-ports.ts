@@ -1,5 +1,6 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
+import { isIP } from "node:net";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { Logger } from "@fairlead/base/log.ts";
@@ -8,6 +9,8 @@ import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import type { NftDriver } from "@fairlead/os/nft/driver.ts";
 import type { UdpEndpoint } from "../control/datagram.ts";
 import { type BlockedSource, PORT_SHARE_TABLE, portShareTable } from "../control/port-share.ts";
+
+const MAX_PORT = 65_535;
 
 export interface ControlPortsOptions {
   readonly log: Logger;
@@ -71,8 +74,9 @@ export class ControlPorts implements AsyncDisposable {
     this.#isApplied = true;
   }
 
-  /** A datagram that cannot be sent is lost, as on the way. */
+  /** A datagram that cannot be sent is lost, as on the way. Other members say where to: it may be anything. */
   send(port: number, to: UdpEndpoint, bytes: Uint8Array): void {
+    if (isIP(to.address) === 0 || !(to.port > 0 && to.port <= MAX_PORT)) return;
     const sockets = this.#shared.get(port)?.sockets;
     const socket = to.address.includes(":") ? sockets?.IPv6 : sockets?.IPv4;
     socket?.send(bytes, to.port, to.address, (error) => {
