@@ -64,6 +64,15 @@ async function pathsOf(from: string, to: string): Promise<readonly string[]> {
   );
 }
 
+/** The MTUs of these. */
+async function mtusOf(from: string, to: string): Promise<readonly (number | undefined)[]> {
+  const hub = await lab.client("hub");
+  const gateways = (await hub.list(GATEWAYS, { namespace: mailboxOf(from) })).items;
+  return gateways.flatMap((it) =>
+    (it.status?.paths ?? []).filter(({ cluster }) => cluster === to).map(({ mtu }) => mtu),
+  );
+}
+
 /** Epochs of the keys of a member's gateways, as other members know them. */
 async function epochsOf(member: string): Promise<readonly number[]> {
   const { items } = await (
@@ -264,6 +273,32 @@ describeOnKernel("a parallel network", () => {
         (it) => it.length === 4 && it.every((path) => path === "direct"),
       );
     expect(new Set(await pathsOf("member-1", "member-3"))).toEqual(new Set(["relay"]));
+  });
+
+  it("follows the MTU of a link that shrinks and loses the fragments of UDP, and that grows again", async () => {
+    const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
+    const send = (): Promise<string> =>
+      lab.inPod(
+        "member-1",
+        CLIENT,
+        `head -c 200000 /dev/zero | curl -s -m 5 -o /dev/null -w '%{http_code}' --data-binary @- http://${ipv4}:8080/ || true`,
+      );
+    const mtus = (mtu: number) =>
+      until(
+        `all tunnels between member-1 and member-2 have the MTU ${mtu}`,
+        async () => [...(await mtusOf("member-1", "member-2")), ...(await mtusOf("member-2", "member-1"))],
+        (all) => all.length === 8 && all.every((it) => it === mtu),
+        { timeoutMs: 60_000 },
+      );
+    await mtus(1408);
+    expect(await send()).toBe("200");
+    await lab.lab("link", ["--mtu", "1400", "--drop-udp-fragments", "member-1"]);
+    await until("a request of many packets is answered", send, (it) => it === "200");
+    // 1400 less 60 bytes of WireGuard over IPv4, in multiples of 16.
+    await mtus(1328);
+    await lab.inPod("member-1", CLIENT, `ping -c 1 -W 5 -M do -s ${1328 - 28} ${ipv4}`);
+    await lab.lab("link", ["--reset", "member-1"]);
+    await mtus(1408);
   });
 
   it("reaches a member whose UDP is dropped, over TLS", async () => {

@@ -11,6 +11,9 @@ const SOCK_NONBLOCK = 0o4000;
 const IPPROTO_ICMP = 1;
 const SOL_SOCKET = 1;
 const SO_BINDTOIFINDEX = 62;
+const IPPROTO_IP = 0;
+const IP_MTU_DISCOVER = 10;
+const IP_PMTUDISC_PROBE = 3;
 const SOCKADDR_IN_BYTES = 16;
 const ECHO_REQUEST = 8;
 const ECHO_REPLY = 0;
@@ -43,6 +46,9 @@ export async function openPingSocket(libc: LibC, options: PingSocketOptions): Pr
     if (index === 0) throw new FleetError("EXEC_FAILED", `the namespace ${netns} has no device ${device}`);
     if (libc.setOption(fd, SOL_SOCKET, SO_BINDTOIFINDEX, index) !== 0)
       throw callError(libc, `bind a socket to ${device}`);
+    // Requests up to the MTU of the device are sent whole, whatever MTU a route or a message has (ip(7)).
+    if (libc.setOption(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) !== 0)
+      throw callError(libc, "forbid fragments of echo requests");
     const name = Buffer.alloc(SOCKADDR_IN_BYTES);
     name.writeUInt16LE(AF_INET, 0);
     name.set(canonicalAddress(address).split(".").map(Number), 4);

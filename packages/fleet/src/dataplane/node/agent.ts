@@ -21,7 +21,7 @@ import { planExposed, planPods } from "./exposure.ts";
 import { createNodeInformers, type NodeInformers } from "./informers.ts";
 import { type Attached, Attachments } from "./attachments.ts";
 import { EchoProbes } from "./echo-probes.ts";
-import { planFleetNetwork, tunnelTarget } from "./fleet-network.ts";
+import { planFleetNetwork, TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
 import { untilOnlyAgent } from "./only-agent.ts";
@@ -35,7 +35,7 @@ import {
   withAllocations,
 } from "./state.ts";
 import { renderFleetTable } from "./table.ts";
-import { TUNNEL_MTU, type TunnelState, Tunnels } from "./tunnels.ts";
+import { type TunnelState, Tunnels } from "./tunnels.ts";
 
 export interface NodeAgentOptions {
   readonly client: KubeClient;
@@ -252,7 +252,10 @@ class NodeAgent implements NodeAgentComponent {
     return {
       gateway: state?.gateway,
       relays: state?.network.relays ?? [],
-      tunnels: observed.map((it) => ({ ...it, echo: this.#probes.stateOf(tunnelTarget(it.pair)) })),
+      tunnels: observed.map((it) => {
+        const { mtu = it.mtu, ...echo } = this.#probes.stateOf(tunnelTarget(it.pair));
+        return { ...it, mtu: Math.min(mtu, it.mtu), echo };
+      }),
     };
   }
 
@@ -326,9 +329,10 @@ class NodeAgent implements NodeAgentComponent {
 
   async #applyNetwork(state: NodeState, tunnels: TunnelState, signal: AbortSignal): Promise<void> {
     const { nodeName } = this.#options;
-    const { pairs, devices } = tunnels;
+    const { pairs, devices, endpoints } = tunnels;
     const isAlive = (target: string): boolean => this.#probes.stateOf(target).isAlive;
-    const plan = planFleetNetwork({ nodeName, state, pairs, isAlive, mtu: NODE_MTU });
+    const mtuOf = (target: string): number | undefined => this.#probes.stateOf(target).mtu;
+    const plan = planFleetNetwork({ nodeName, state, pairs, isAlive, mtuOf, endpoints, mtu: NODE_MTU });
     const { ipv4, ipv6 } = state.network;
     await this.#kernel.applyNetwork(planHostEnd({ nodeName, ipv4, ipv6 }), plan, devices, signal);
     this.#probes.update(plan.targets, nodeAddress(state.block.spec.ipv4[0] ?? ""));

@@ -7,6 +7,7 @@ import { type LibC, loadLibC } from "@fairlead/os/libc/libc.ts";
 import { echoRequest, echoSequence, openPingSocket } from "@fairlead/os/libc/ping-socket.ts";
 import { Liveness, RunningTime } from "./liveness.ts";
 import { PROBE_MS } from "./path-choice.ts";
+import { PathMtu } from "./path-mtu.ts";
 import { TargetUse } from "./target-use.ts";
 
 /** What is probed: an address in `fleet` of another node, over one device. */
@@ -15,6 +16,8 @@ export interface EchoTarget {
   readonly device: string;
   /** IPv4. */
   readonly address: string;
+  /** Of a tunnel: the MTU of its device, and the path that it takes. Its own MTU is found by probing. */
+  readonly tunnel?: { readonly mtu: number; readonly path: string };
 }
 
 export interface EchoState {
@@ -24,13 +27,15 @@ export interface EchoState {
   readonly rttMs: number | undefined;
   /** Share of the last requests without an answer. Range: 0 to 1. */
   readonly loss: number;
+  /** Of a tunnel. Unit: bytes. */
+  readonly mtu: number | undefined;
 }
 
 export interface EchoProbesOptions {
   readonly fleetNetns: string;
   readonly clock: Clock;
   readonly log: Logger;
-  /** A target came alive or died. */
+  /** A target came alive or died, or has another MTU. */
   readonly onChange: (target: string, isAlive: boolean) => void;
   /** Bytes that tunnels have sent and received, by target. */
   readonly bytes: () => Promise<ReadonlyMap<string, number>>;
@@ -40,6 +45,15 @@ interface Probe {
   target: EchoTarget;
   sequence: number;
   readonly liveness: Liveness;
+  readonly mtu: PathMtu | undefined;
+}
+
+/** Of a header without options. */
+const IPV4_BYTES = 20;
+
+function createProbe(target: EchoTarget): Probe {
+  const mtu = target.tunnel === undefined ? undefined : new PathMtu(target.tunnel.mtu);
+  return { target, sequence: 0, liveness: new Liveness(), mtu };
 }
 
 /**
@@ -73,15 +87,17 @@ export class EchoProbes implements AsyncDisposable {
     for (const id of this.#probes.keys()) if (!wanted.has(id)) this.#probes.delete(id);
     for (const [id, target] of wanted) {
       const known = this.#probes.get(id);
-      if (known === undefined) this.#probes.set(id, { target, sequence: 0, liveness: new Liveness() });
+      if (known === undefined) this.#probes.set(id, createProbe(target));
       else known.target = target;
+      if (target.tunnel !== undefined) this.#probes.get(id)?.mtu?.use(target.tunnel.path);
     }
     if (targets.length > 0) this.#running ??= this.#run();
   }
 
   stateOf(id: string): EchoState {
-    const { isAlive = false, rttMs, loss = 0 } = this.#probes.get(id)?.liveness ?? {};
-    return { isAlive, rttMs, loss };
+    const { liveness, mtu } = this.#probes.get(id) ?? {};
+    const { isAlive = false, rttMs, loss = 0 } = liveness ?? {};
+    return { isAlive, rttMs, loss, mtu: mtu?.mtu };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -103,8 +119,7 @@ export class EchoProbes implements AsyncDisposable {
         }
       // A tunnel's process that hangs must not hold up probes.
       this.#looking ??= this.#look(now).finally(() => (this.#looking = undefined));
-      for (const probe of this.#probes.values())
-        if (probe.liveness.isDue(now, this.#use.isUsed(probe.target.id, now))) await this.#send(probe, now);
+      for (const probe of this.#probes.values()) await this.#probe(probe, now);
       await delay(clock, PROBE_MS, signal).catch(() => {});
     }
   }
@@ -120,14 +135,28 @@ export class EchoProbes implements AsyncDisposable {
     }
   }
 
-  async #send(probe: Probe, now: number): Promise<void> {
+  async #probe(probe: Probe, now: number): Promise<void> {
+    const { liveness, mtu, target } = probe;
+    const isUsed = this.#use.isUsed(target.id, now);
+    if (liveness.isDue(now, isUsed)) await this.#send(probe, (request) => liveness.sent(request, now));
+    if (mtu === undefined) return;
+    const view = { nowMs: now, isUsed, isAlive: liveness.isAlive, rttMs: liveness.rttMs ?? 0 };
+    if (mtu.judge(view)) {
+      this.#options.log.info("a tunnel has another MTU", { target: target.id, mtu: mtu.mtu });
+      this.#options.onChange(target.id, liveness.isAlive);
+    }
+    for (const size of mtu.due(view))
+      await this.#send(probe, (request) => mtu.sent(request, size, now), size - IPV4_BYTES);
+  }
+
+  async #send(probe: Probe, note: (request: number) => void, bytes?: number): Promise<void> {
     const { device, address } = probe.target;
     const socket = await this.#socketOf(device);
     if (socket === undefined) return;
     probe.sequence = (probe.sequence + 1) & 0xffff;
-    probe.liveness.sent(probe.sequence, now);
+    note(probe.sequence);
     // A request that cannot be sent is one without an answer. A ping socket has no ports.
-    socket.send(echoRequest(probe.sequence), 1, address, (error) => {
+    socket.send(echoRequest(probe.sequence, bytes), 1, address, (error) => {
       if (error !== null) this.#close(device);
     });
   }
@@ -136,11 +165,14 @@ export class EchoProbes implements AsyncDisposable {
     const sequence = echoSequence(message);
     if (sequence === undefined) return;
     const now = this.#time.at(this.#options.clock.monotonic());
-    for (const { target, liveness } of this.#probes.values())
-      if (target.device === device && target.address === address && liveness.answered(sequence, now)) {
+    for (const { target, liveness, mtu } of this.#probes.values()) {
+      if (target.device !== device || target.address !== address) continue;
+      mtu?.answered(sequence, message.length + IPV4_BYTES);
+      if (liveness.answered(sequence, now)) {
         this.#options.log.info("a node of the parallel network answers", { target: target.id });
         this.#options.onChange(target.id, true);
       }
+    }
   }
 
   async #socketOf(device: string): Promise<Socket | undefined> {

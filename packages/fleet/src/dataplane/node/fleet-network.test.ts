@@ -37,7 +37,12 @@ const KEYS = new Map([
 ]);
 
 /** Member `a` has three nodes, of which the first two are gateways; member `b` has two gateways. */
-function plan(at: number, alive: readonly string[], epochs: readonly number[] = [1]) {
+function plan(
+  at: number,
+  alive: readonly string[],
+  epochs: readonly number[] = [1],
+  mtus: ReadonlyMap<string, number> = new Map(),
+) {
   const remotes = [0, 1].map((it) => gateway("b", 1, it, epochs));
   const gateways = ["a-0", "a-1"].filter((it) => it !== `a-${at}`);
   const state: NodeState = {
@@ -61,7 +66,16 @@ function plan(at: number, alive: readonly string[], epochs: readonly number[] = 
   };
   const pairs = at < 2 ? planPairs({ remotes }, 31_820, KEYS) : [];
   const isAlive = (it: string): boolean => alive.includes(it);
-  return planFleetNetwork({ nodeName: `a-${at}`, state, pairs, isAlive, mtu: 1500 });
+  const mtuOf = (it: string): number | undefined => mtus.get(it);
+  return planFleetNetwork({
+    nodeName: `a-${at}`,
+    state,
+    pairs,
+    isAlive,
+    mtuOf,
+    endpoints: new Map([["b/0/1", "198.51.100.1:31820"]]),
+    mtu: 1500,
+  });
 }
 
 function way(of: ReturnType<typeof plan>) {
@@ -101,6 +115,19 @@ describe("the network of a node's namespace fleet", () => {
     const old = ["tunnel/b/0/1", "tunnel/b/1/1"];
     expect(way(plan(0, old, [1, 2]))).toEqual(["fl-wg01", "fl-wg11"]);
     expect(way(plan(0, [...old, "tunnel/b/0/2"], [1, 2]))).toEqual(["fl-wg00"]);
+  });
+
+  it("gives routes the least MTU of the tunnels that they use, and probes each tunnel for it again on another path", () => {
+    const both = ["tunnel/b/0/1", "tunnel/b/1/1"];
+    const mtus = new Map([
+      ["tunnel/b/0/1", 1408],
+      ["tunnel/b/1/1", 1328],
+    ]);
+    const mtusOf = (alive: readonly string[]) =>
+      plan(0, alive, [1], mtus).network.routes.flatMap((it) => (it.nextHop === undefined ? [] : [it.mtu]));
+    expect(mtusOf(both)).toEqual([1328, 1328]);
+    expect(mtusOf(["tunnel/b/0/1"])).toEqual([undefined, undefined]);
+    expect(plan(0, both).targets.map((it) => it.tunnel?.path)).toEqual([undefined, "198.51.100.1:31820", ""]);
   });
 
   it("answers echo requests through the tunnel by which they came", () => {

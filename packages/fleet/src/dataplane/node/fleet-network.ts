@@ -19,6 +19,11 @@ import type { NodeState } from "./state.ts";
  * there. A gateway without a living tunnel to a member sends its packets to the other gateways of the cluster.
  */
 
+/**
+ * MTU of the tunnels' devices: 1500 less 80 bytes of WireGuard over IPv6, rounded down to a multiple of 16, to which WireGuard pads
+ * packets. Unit: bytes.
+ */
+export const TUNNEL_MTU = 1408;
 /** Of VXLAN between the nodes of a cluster. CNI plugins use the ports 4789 and 8472. */
 const VXLAN = { id: 7112, port: 4801 };
 /** Outer Ethernet, IP, UDP and VXLAN headers over IPv6. Unit: bytes. */
@@ -41,6 +46,10 @@ export interface FleetNetworkView {
   /** Tunnels of this node. */
   readonly pairs: readonly Pair[];
   readonly isAlive: (target: string) => boolean;
+  /** Of a tunnel, by its probe. Unit: bytes. */
+  readonly mtuOf: (target: string) => number | undefined;
+  /** Where WireGuard sends, by pair. */
+  readonly endpoints: ReadonlyMap<string, string>;
   /** Of the network between the nodes. Unit: bytes. */
   readonly mtu: number;
 }
@@ -147,7 +156,10 @@ export function tunnelTarget(pair: Pick<Pair, "id">): string {
   return `tunnel/${pair.id}`;
 }
 
-function planTargets({ pairs, state }: FleetNetworkView, nodes: readonly NodeBlock[]): EchoTarget[] {
+function planTargets(
+  { pairs, state, endpoints }: FleetNetworkView,
+  nodes: readonly NodeBlock[],
+): EchoTarget[] {
   return [
     ...nodes
       .filter((it) => state.gatewayNodes.has(it.node ?? ""))
@@ -155,7 +167,8 @@ function planTargets({ pairs, state }: FleetNetworkView, nodes: readonly NodeBlo
     ...pairs.flatMap((pair) => {
       const { fleetAddress } = pair.remote;
       if (fleetAddress === undefined) return [];
-      return [{ id: tunnelTarget(pair), device: pair.device, address: fleetAddress }];
+      const tunnel = { mtu: TUNNEL_MTU, path: endpoints.get(pair.id) ?? "" };
+      return [{ id: tunnelTarget(pair), device: pair.device, address: fleetAddress, tunnel }];
     }),
   ];
 }
@@ -181,7 +194,10 @@ function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote
     if (living.length > 0 || (all.length > 0 && through.length === 0)) {
       const used = newestEpoch(living.length > 0 ? living : all);
       const nextHop = nextHopOf([...new Set(used.map((it) => tunnelNumber(it.plane, it.epoch)))], groups);
-      routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop })));
+      // One for all, because any of them may carry a flow; that of the device needs no mention.
+      const mtu = Math.min(...used.map((it) => view.mtuOf(tunnelTarget(it)) ?? TUNNEL_MTU));
+      const limit = mtu < TUNNEL_MTU ? { mtu } : {};
+      routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop, ...limit })));
     } else if (gateways.length > 0) {
       const used = through.length > 0 ? through : gateways;
       routes.push(...prefixes.map((to) => ({ to, hops: used.map((it) => hopTo(it, to)) })));

@@ -15,7 +15,7 @@ export interface Tunnel {
   readonly peer: Pick<ActualPeer, "endpoint" | "latestHandshakeMs" | "rxBytes" | "txBytes"> | undefined;
   /** Unit: bytes. */
   readonly mtu: number;
-  readonly echo: EchoState;
+  readonly echo: Omit<EchoState, "mtu">;
 }
 
 /** A tunnel with its exact values. */

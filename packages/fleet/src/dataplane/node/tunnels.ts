@@ -14,7 +14,7 @@ import { nodeAddress } from "../pod-attachment/addresses.ts";
 import { ControlPorts } from "./control-ports.ts";
 import { type GatewayKeys, type Pair, planDevices, planPairs } from "./devices.ts";
 import { DirectPaths } from "./direct-paths.ts";
-import { tunnelTarget } from "./fleet-network.ts";
+import { TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
 import { loadKeys } from "./keys.ts";
 import { isWireGuardDevice } from "./names.ts";
 import type { Tunnel } from "./path-report.ts";
@@ -40,16 +40,12 @@ export interface TunnelsOptions {
  */
 const FIRST_PORT = 31_820;
 const PORTS = 8;
-/**
- * MTU of the tunnels: 1500 less 80 bytes of WireGuard over IPv6, rounded down to a multiple of 16, to which WireGuard pads
- * packets. Unit: bytes.
- */
-export const TUNNEL_MTU = 1408;
-
 export interface TunnelState {
   readonly pairs: readonly Pair[];
   /** Names of the WireGuard devices. */
   readonly devices: readonly string[];
+  /** Where WireGuard sends, by pair. */
+  readonly endpoints: ReadonlyMap<string, string>;
   /** Devices were made: they have no addresses and routes yet. */
   readonly isNew: boolean;
 }
@@ -93,7 +89,7 @@ export class Tunnels implements AsyncDisposable {
     const { gateway, network, block } = state;
     if (gateway === undefined) {
       await this.removeAll(signal);
-      return { pairs: [], devices: [], isNew: false };
+      return { pairs: [], devices: [], endpoints: new Map(), isNew: false };
     }
     const keys = await this.#loadKeys(network.keyEpoch);
     const pairs = planPairs(state, basePortOf(gateway), keys);
@@ -117,7 +113,7 @@ export class Tunnels implements AsyncDisposable {
     this.#lookLater(this.#steering.lookInMs);
     await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
     this.#pairs = pairs.filter((it) => planned.some(({ name }) => name === it.device));
-    return { pairs: this.#pairs, devices: planned.map((it) => it.name), isNew };
+    return { pairs: this.#pairs, devices: planned.map((it) => it.name), endpoints: found, isNew };
   }
 
   /** @returns `found`: the endpoints that WireGuard had before, by pair. */
