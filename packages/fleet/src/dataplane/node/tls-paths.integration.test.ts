@@ -7,7 +7,7 @@ import type { MeshRelay } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { Pair } from "./devices.ts";
 import { TlsPaths } from "./tls-paths.ts";
 
-const WAIT_MS = 3000;
+const WAIT_MS = 1750;
 const own = { index: 0, keys: new Map([[1, generateKeyPair().privateKey]]) };
 const relay: MeshRelay = {
   name: "relay-1",
@@ -44,7 +44,7 @@ function world() {
   return { clock, attempts, paths, changes: () => changes };
 }
 
-it("a pair without another path is tried over TLS after three seconds, at each address of the relay", async () => {
+it("a pair without another path is tried over TLS when UDP has had three requests, at each address of the relay", async () => {
   const { clock, attempts, paths: tls, changes } = world();
   await tls.update([pair], own, [relay]);
   await clock.advance(WAIT_MS - 1);

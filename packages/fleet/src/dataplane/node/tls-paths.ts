@@ -10,8 +10,8 @@ import { controlKey } from "../control/keys.ts";
 import { TcpTunnel } from "../control/tcp-tunnel.ts";
 import type { GatewayKeys, Pair } from "./devices.ts";
 
-/** How long a pair is without another path before TLS is tried: UDP has had three requests by then. Unit: milliseconds. */
-const WAIT_MS = 3000;
+/** How long a pair is without another path before TLS is tried: UDP has had three requests by then, and a second. Unit: milliseconds. */
+const WAIT_MS = 1750;
 const LOOPBACK = "127.0.0.1";
 
 export interface TlsPathsOptions {

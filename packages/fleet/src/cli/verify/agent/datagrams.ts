@@ -18,7 +18,10 @@ export interface DatagramDeps {
 }
 
 const UDP_BYTES = 64;
-/** Of one try of one size, at least: a size that does not pass costs it several times in a search. Unit: milliseconds. */
+/**
+ * Of the first try of one size, at least; each further one waits twice as long, because a busy machine answers late. A size that does not
+ * pass costs all of them. Unit: milliseconds.
+ */
 const SIZE_TIMEOUT_MS = 250;
 /** As many round trips are waited for an answer. */
 const ROUND_TRIPS = 4;
@@ -69,7 +72,7 @@ export async function findMtu(
   const sizeTimeoutMs = Math.max(SIZE_TIMEOUT_MS, ROUND_TRIPS * (clock.monotonic() - startedMs));
   return await largestPassing(MTU_RANGE, async (size) => {
     for (let tries = 0; tries < SIZE_TRIES; tries++) {
-      const { kind } = await exchangeUdp(socket, size - overhead, sizeTimeoutMs, signal);
+      const { kind } = await exchangeUdp(socket, size - overhead, sizeTimeoutMs * 2 ** tries, signal);
       if (kind === "answer") return true;
     }
     return false;
