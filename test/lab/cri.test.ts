@@ -86,6 +86,7 @@ describeOnKernel("container runtimes", () => {
         const link = {
           podUID: sandbox?.podUid ?? "",
           addresses: ["10.112.1.5", "fd00:112:0:1::5"],
+          ownAddresses: [],
           prefixes: ["10.112.0.0/12", "fd00:112::/48"],
           mtu: 1400,
         };

@@ -24,6 +24,7 @@ const PREFIXES = ["10.112.0.0/12", "fd00:112::/48"];
 const linkOf = (at: number, more: Partial<PodLink> = {}): PodLink => ({
   podUID: `uid-${at}`,
   addresses: [`10.112.1.${at}`, `fd00:112:0:1::${at}`],
+  ownAddresses: ["10.244.0.2", "fd00:244::2"],
   prefixes: PREFIXES,
   mtu: 1400,
   ...more,
@@ -107,10 +108,24 @@ describeOnKernel("pods with a fleet address", () => {
 
   it("reach each other from their fleet addresses, with the MTU of the link, in both families", async () => {
     const [v4 = "", v6 = ""] = linkOf(6).addresses;
-    expect(await inside(at.a, "ip", "route", "get", v4)).toMatch(/dev eth-fleet src 10\.112\.1\.5/);
+    expect(await inside(at.a, "ip", "route", "get", v4)).toMatch(/dev eth-fleet .*src 10\.112\.1\.5/);
     await ping(at.a, v4, "-s", "1372", "-M", "do");
     await ping(at.a, v6, "-s", "1352", "-M", "do");
     await expect(ping(at.a, v4, "-s", "1373", "-M", "do")).rejects.toThrow(/message too long/);
+  });
+
+  it("keep the way of connections that they opened from their own addresses before they had a link", async () => {
+    const { ownAddresses } = linkOf(6);
+    await ip(
+      at.b,
+      replaceAddress("eth0", `${ownAddresses[1]}/128`),
+      replaceRoute({ to: "::/0", hops: [{ device: "eth0" }] }),
+    );
+    for (const [index, to] of linkOf(5).addresses.entries()) {
+      const get = (...from: readonly string[]) => inside(at.b, "ip", "route", "get", to, ...from);
+      expect(await get("from", ownAddresses[index] ?? "")).toContain("dev eth0");
+      expect(await get()).toContain("dev eth-fleet");
+    }
   });
 
   it("answer clients outside of the fleet on the way on which these came", async () => {
@@ -154,7 +169,7 @@ describeOnKernel("pods with a fleet address", () => {
         "with another rule of its priority",
         () => ip(at.a, addRule({ priority: 10_112, family: "IPv4", from: "10.9.9.9", table: 10_112 })),
       ],
-      ["without its routes", () => inside(at.a, "ip", "route", "flush", "dev", "eth-fleet")],
+      ["without its routes", () => inside(at.a, "ip", "route", "flush", "table", "10114")],
     ])("%s", async (_, damage) => {
       await damage();
       await isWhole(linkOf(5), at.a);

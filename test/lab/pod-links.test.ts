@@ -16,6 +16,7 @@ const PREFIX = "10.112.0.0/12";
 const linkOf = (podUID: string, at: number): PodLink => ({
   podUID,
   addresses: [`10.112.1.${at}`],
+  ownAddresses: [],
   prefixes: [PREFIX],
   mtu: 1400,
 });
@@ -65,7 +66,7 @@ describeOnKernel("an agent that keeps the links of pods", () => {
     expect(await attached(a, b)).toEqual(["a", "b"]);
     expect([await hasRoute("a"), await hasRoute("b")]).toEqual([true, true]);
 
-    await runIpLines([deleteRoute({ to: PREFIX })], { netns: pod["a"] ?? "", signal });
+    await runIpLines([deleteRoute({ to: PREFIX, table: 10_114 })], { netns: pod["a"] ?? "", signal });
     await attached(a, b);
     expect(await hasRoute("a")).toBe(false);
     await clock.advance(300_000);

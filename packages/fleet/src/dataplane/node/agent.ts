@@ -221,8 +221,17 @@ class NodeAgent implements NodeAgentComponent {
   /** The interfaces of pods, and what may come to them. */
   async #applyPods(state: NodeState, signal: AbortSignal): Promise<Attached> {
     const { network, block } = state;
-    const allocations = [...allocationsOf(block).values()];
-    const attached = await this.#attachments.apply(allocations, network, TUNNEL_MTU, signal);
+    const own = new Map(
+      [...this.#informers.pods.store.list()].map(({ metadata, status }) => [
+        metadata.uid,
+        (status?.podIPs ?? []).map((it) => it.ip),
+      ]),
+    );
+    const pods = [...allocationsOf(block).values()].map((it) => ({
+      ...it,
+      ownAddresses: own.get(it.podUID) ?? [],
+    }));
+    const attached = await this.#attachments.apply(pods, network, TUNNEL_MTU, signal);
     await this.#applyTable(state, attached, signal);
     return attached;
   }

@@ -16,6 +16,11 @@ export interface AttachmentsOptions {
 /** While the sandbox of a pod starts, it is looked for this often. Unit: milliseconds. */
 const SANDBOX_POLL_MS = 500;
 
+/** The fleet addresses of a pod, and its own ones. */
+export interface Attachable extends Allocation {
+  readonly ownAddresses: readonly string[];
+}
+
 export interface Attached {
   /** Whether the pod has its fleet addresses on an interface of its own, or will have; others are reached by translation. */
   readonly isAttached: (podUID: string) => boolean;
@@ -39,16 +44,17 @@ export class Attachments {
   }
 
   async apply(
-    allocations: readonly Allocation[],
+    pods: readonly Attachable[],
     { ipv4, ipv6 }: MeshNetwork["spec"],
     mtu: number,
     signal: AbortSignal,
   ): Promise<Attached> {
     if (this.#links === undefined)
       return { isAttached: () => false, isReachable: () => true, dueInMs: Number.POSITIVE_INFINITY };
-    const links = allocations.map((it) => ({
+    const links = pods.map((it) => ({
       podUID: it.podUID,
       addresses: [it.ipv4, it.ipv6],
+      ownAddresses: it.ownAddresses,
       prefixes: [ipv4, ipv6],
       mtu,
     }));

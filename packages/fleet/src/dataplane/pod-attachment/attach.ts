@@ -3,10 +3,8 @@ import { applyNetwork, readLinks, runIpLines } from "@fairlead/os/iproute/driver
 import { addVethPair, deleteLink, setLink } from "@fairlead/os/iproute/lines.ts";
 import type { Link } from "@fairlead/os/iproute/parse.ts";
 import { writeSysctls } from "@fairlead/os/netns/sysctl.ts";
-import { fleetSide, type LinkSide, POD_DEVICE, POD_TABLE, type PodLink, podSide } from "./link.ts";
+import { fleetSide, type LinkSide, POD_DEVICE, type PodLink, podSide, RULE_PRIORITIES } from "./link.ts";
 import { vethName } from "./names.ts";
-
-const OUR_RULES = [POD_TABLE, POD_TABLE] as const;
 
 /** The two namespaces of a link. */
 export interface LinkPlace {
@@ -36,11 +34,10 @@ export async function attachPod(link: PodLink, place: LinkPlace): Promise<boolea
 /** Removes the link of a running pod, and the rules that lead to it. An absent link is not an error. */
 export async function detachPod(podUID: string, place: LinkPlace): Promise<void> {
   const { fleet, pod, signal } = place;
-  const rulePriorities = [POD_TABLE, POD_TABLE] as const;
   await applyNetwork(
     [],
     { addresses: [], routes: [], neighbours: [] },
-    { netns: pod, signal, rulePriorities },
+    { netns: pod, signal, rulePriorities: RULE_PRIORITIES },
   );
   await deletePodDevice(vethName(podUID), { fleet, signal });
 }
@@ -100,7 +97,11 @@ async function configure(
   { netns, mtu, signal }: { readonly netns: string; readonly mtu: number; readonly signal: AbortSignal },
 ): Promise<boolean> {
   const { device, state, sysctls } = side;
-  const options = { netns, signal, ...(state.rules === undefined ? {} : { rulePriorities: OUR_RULES }) };
+  const options = {
+    netns,
+    signal,
+    ...(state.rules === undefined ? {} : { rulePriorities: RULE_PRIORITIES }),
+  };
   const isDown = actual?.isUp !== true;
   // A device that is up has its settings: it comes up last.
   if (isDown) {

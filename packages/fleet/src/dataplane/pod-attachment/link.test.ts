@@ -5,6 +5,7 @@ import { fleetSide, type LinkSide, type PodLink, podSide } from "./link.ts";
 const LINK: PodLink = {
   podUID: "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
   addresses: ["10.112.1.5", "fd00:112:0:1::5"],
+  ownAddresses: ["10.244.0.2", "fd00:244::2"],
   prefixes: ["10.112.0.0/12", "fd00:112::/48"],
   mtu: 1340,
 };

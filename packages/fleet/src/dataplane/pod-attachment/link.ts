@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { Route } from "@fairlead/os/iproute/lines.ts";
+import type { Rule } from "@fairlead/os/iproute/rules.ts";
 import type { NetworkState } from "@fairlead/os/iproute/state.ts";
 import type { Sysctls } from "@fairlead/os/netns/sysctl.ts";
 import { vethName } from "./names.ts";
@@ -9,6 +10,8 @@ export interface PodLink {
   readonly podUID: string;
   /** One for each family that the link has. */
   readonly addresses: readonly string[];
+  /** The pod's own addresses, as far as they are known. */
+  readonly ownAddresses: readonly string[];
   /** The fleet's prefixes, those of virtual IPs included: where the pod reaches others through the link. */
   readonly prefixes: readonly string[];
   /** Largest packet on the link. Unit: bytes. At least 1280, which IPv6 needs. */
@@ -18,8 +21,15 @@ export interface PodLink {
 /** The pod's end of the link. Fleetboard's name: programs look for it. */
 export const POD_DEVICE = "eth-fleet";
 
-/** The routing table of the pod that is asked for packets from its fleet addresses, and the priority of that rule. */
-export const POD_TABLE = 10_112;
+/**
+ * Routing tables of the pod: for packets from its fleet addresses, and for those that have no source address yet. Between the rules
+ * for these two is that for the pod's own addresses: connections that it opened before it had its link continue on their way.
+ */
+const POD_TABLES = { fleet: 10_112, open: 10_114 } as const;
+const OWN_PRIORITY = 10_113;
+/** Linux: RT_TABLE_MAIN. */
+const MAIN_TABLE = 254;
+export const RULE_PRIORITIES = [POD_TABLES.fleet, POD_TABLES.open] as const;
 
 /**
  * Next hops of the pod. No device has these addresses: permanent neighbours lead to the other end of the link, so that no
@@ -71,17 +81,14 @@ export function podSide(link: PodLink): LinkSide {
       const hops = [{ device, via: GATEWAY[family], ...(family === "IPv4" ? { isOnlink: true } : {}) }];
       const route = (to: string): Route => ({ to, hops, source: address, mtu: link.mtu });
       return [
-        ...link.prefixes.filter((it) => familyOf(it) === family).map((it) => route(it)),
-        { ...route(ANYWHERE[family]), table: POD_TABLE },
+        ...link.prefixes
+          .filter((it) => familyOf(it) === family)
+          .map((it) => ({ ...route(it), table: POD_TABLES.open })),
+        { ...route(ANYWHERE[family]), table: POD_TABLES.fleet },
       ];
     }),
     neighbours: ends.map(({ family }) => ({ device, address: GATEWAY[family], hardwareAddress: fleet })),
-    rules: ends.map(({ address, family }) => ({
-      priority: POD_TABLE,
-      family,
-      from: hostPrefix(address),
-      table: POD_TABLE,
-    })),
+    rules: rulesOf(link),
   };
   const sysctls: Sysctls = {
     // Loose: sources outside the fleet arrive here, too, and the pod's default route is elsewhere.
@@ -92,6 +99,17 @@ export function podSide(link: PodLink): LinkSide {
       : {}),
   };
   return { device, hardwareAddress: pod, state, sysctls };
+}
+
+function rulesOf({ addresses, ownAddresses }: PodLink): readonly Rule[] {
+  const from = (address: string) => ({ family: familyOf(address), from: hostPrefix(address) });
+  const families = new Set(addresses.map((it) => familyOf(it)));
+  const own = ownAddresses.filter((it) => families.has(familyOf(it)));
+  return [
+    ...addresses.map((it) => ({ ...from(it), priority: POD_TABLES.fleet, table: POD_TABLES.fleet })),
+    ...own.map((it) => ({ ...from(it), priority: OWN_PRIORITY, table: MAIN_TABLE })),
+    ...[...families].map((family) => ({ family, priority: POD_TABLES.open, table: POD_TABLES.open })),
+  ];
 }
 
 /** A machine may have been started without IPv6, and then has none of its settings. */
