@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  rmdirSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -355,6 +356,24 @@ describe.skipIf(isInKernel)("wireguard-go", () => {
       await isMadeAgain();
     });
 
+    it("is in a cgroup of its own, not in that of a container which ends", async () => {
+      const root = mkdtempSync(join(tmpdir(), "fairlead-cgroup-"));
+      await exec("mount", ["-t", "cgroup2", "cgroup2", root]);
+      const cgroup = join(root, `fairlead-test-${process.pid}`);
+      try {
+        await devices.remove(device.name, signal);
+        await expect.poll(pids).toEqual([]);
+        using apart = await openWireguard({ ...options, cgroup }, signal);
+        await apart.apply(device, signal);
+        expect(readFileSync(join(cgroup, "cgroup.procs"), "utf8")).toBe(`${(await pids()).join("\n")}\n`);
+        await apart.remove(device.name, signal);
+        await expect.poll(pids).toEqual([]);
+        rmdirSync(cgroup);
+      } finally {
+        await exec("umount", ["--lazy", root]);
+      }
+    });
+
     it("is started again when the folder of its state is lost", async () => {
       rmSync(options.folder, { recursive: true });
       await expect.poll(pids).toEqual([]);
@@ -373,7 +392,7 @@ describe.skipIf(isInKernel)("wireguard-go", () => {
       const agents = await Promise.all([1, 2, 3].map(() => openWireguard(options, signal)));
       await Promise.all(agents.map((it) => it.apply(device, signal)));
       await expect.poll(pids).toHaveLength(1);
-      expect(await devices.apply(device, signal)).toEqual({
+      expect(await devices.apply(device, signal)).toMatchObject({
         isCreated: false,
         change: undefined,
         refused: [],

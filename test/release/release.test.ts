@@ -1,5 +1,14 @@
 import { generateKeyPairSync } from "node:crypto";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -12,8 +21,11 @@ import { bundledParts } from "../../scripts/image/parts.ts";
 import { chartLayout, CHARTS, packChart } from "../../scripts/release/charts.ts";
 import { prepareBlob } from "../../scripts/release/executable.ts";
 import { npmPackage } from "../../scripts/release/npm.ts";
+import { wireguardGo } from "@fairlead/os/wireguard/userspace.ts";
+import { cannotUseContainerd } from "../support/containerd.ts";
 import { checkout } from "../support/lab-fixture.ts";
 import { readBlocks } from "../chart/install-page.ts";
+import { runContainer } from "./container.ts";
 import { serveRegistry } from "./registry.ts";
 
 /** What people install: each file is installed where nothing of the checkout is, and started. */
@@ -260,6 +272,58 @@ describe("the single executable", () => {
     }
   }, 120_000);
 });
+
+describe.runIf(process.getuid?.() === 0 && cannotUseContainerd === undefined)(
+  "a container of node agents",
+  () => {
+    it("leaves the network namespace, its devices and wireguard-go behind when it ends", async () => {
+      const layout = folder("image");
+      await exec("tar", ["-C", layout, "-xf", artefact(`fairlead-image-${VERSION}-${ARCHITECTURE}.oci.tar`)]);
+      const rootfs = folder("container/rootfs");
+      const blobs = join(layout, "blobs/sha256");
+      const { manifests } = JSON.parse(readFileSync(join(layout, "index.json"), "utf8")) as {
+        manifests: { digest: string }[];
+      };
+      const blob = (digest: string): string => join(blobs, digest.replace("sha256:", ""));
+      const { layers } = JSON.parse(readFileSync(blob(manifests[0]?.digest ?? ""), "utf8")) as {
+        layers: { digest: string }[];
+      };
+      for (const it of layers) await exec("tar", ["-C", rootfs, "-xzf", blob(it.digest)]);
+
+      const [state, cgroup] = ["/var/lib/fairlead", "/sys/fs/cgroup/fairlead-test-wireguard"];
+      const { command, args } = wireguardGo("fl-wg00", { cgroup });
+      const quoted = [command, ...args].map((it) => `'${it.replaceAll("'", `'\\''`)}'`).join(" ");
+      const script = [
+        `: >${state}/fleet`,
+        `unshare --net=${state}/fleet -- ip link set dev lo up`,
+        // Refused where /proc/sys is read-only, as in containers that are not privileged.
+        `nsenter --net=${state}/fleet -- sysctl --quiet --write net.ipv4.ip_forward=1`,
+        `mkdir ${cgroup} ${state}/wireguard && cd ${state}/wireguard`,
+        `${quoted} &`,
+        "until ip link show dev fl-wg00 >/dev/null 2>&1; do :; done",
+        `ip link set fl-wg00 netns ${state}/fleet`,
+        `mkdir ${state}/done`,
+        "exec ip monitor",
+      ];
+      await using container = await runContainer(join(work, "container"), rootfs, script.join("\n"));
+      await expect.poll(() => existsSync(container.onNode(`${state}/done`)), { timeout: 30_000 }).toBe(true);
+      await container.end();
+
+      const processes = readFileSync(container.onNode(`${cgroup}/cgroup.procs`), "utf8")
+        .trim()
+        .split("\n");
+      expect(processes).toHaveLength(1);
+      const fleet = container.onNode(`${state}/fleet`);
+      const { stdout } = await exec("nsenter", [`--net=${fleet}`, "--", "ip", "-o", "link"]);
+      expect(stdout).toContain("fl-wg00");
+      // Its agent's next container finds it by this socket.
+      expect(existsSync(container.onNode(`${state}/wireguard/fl-wg00.sock`))).toBe(true);
+      process.kill(Number(processes[0]), "SIGTERM");
+      await expect.poll(() => readFileSync(container.onNode(`${cgroup}/cgroup.procs`), "utf8")).toBe("");
+      rmdirSync(container.onNode(cgroup));
+    }, 60_000);
+  },
+);
 
 describe.runIf(process.arch === "x64")("a chart", () => {
   it.for(CHARTS)("%s is read by Helm from its archive and from a registry", async (name) => {

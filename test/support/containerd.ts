@@ -128,12 +128,12 @@ export async function startContainerd(signal: AbortSignal): Promise<RuntimeUnder
   };
 }
 
-const CGROUPS = "/sys/fs/cgroup";
+export const CGROUPS = "/sys/fs/cgroup";
 /** SYSFS_MAGIC of linux/magic.h. */
 const SYSFS = 0x6265_6572;
 
 /** Mounts cgroups, which runc asks for. A file of tests may have a /sys of its own, in which there are none. */
-async function useCgroups(signal: AbortSignal): Promise<AsyncDisposable> {
+export async function useCgroups(signal: AbortSignal): Promise<AsyncDisposable> {
   const isBare = statfsSync(CGROUPS).type === SYSFS;
   if (isBare) await exec("mount", ["-t", "cgroup2", "cgroup2", CGROUPS], { signal });
   return {

@@ -10,7 +10,7 @@ import { LinkReader } from "#iproute/link-reader.ts";
 import { deleteLink, moveLink, setLink } from "#iproute/lines.ts";
 import type { Link } from "#iproute/parse.ts";
 import { deviceWord } from "#iproute/words.ts";
-import { inNetns } from "#netns/netns.ts";
+import { type CommandLine, inNetns } from "#netns/netns.ts";
 import type { WireguardDriver } from "./driver.ts";
 import type { WireguardOptions } from "./options.ts";
 import { checkAnswer, GET_REQUEST, parseAnswer, setRequest } from "./uapi.ts";
@@ -167,8 +167,11 @@ interface Started {
   state(): "runs" | "ended";
 }
 
-function startProcess(name: string, options: WireguardOptions): Started {
-  const { folder, birthNetns, cgroup } = options;
+/** What starts wireguard-go, in the folder of its sockets. */
+export function wireguardGo(
+  name: string,
+  { birthNetns, cgroup }: Pick<WireguardOptions, "birthNetns" | "cgroup">,
+): CommandLine {
   const args = [
     "--mount",
     "--propagation",
@@ -181,7 +184,12 @@ function startProcess(name: string, options: WireguardOptions): Started {
     deviceWord(name),
     cgroup ?? "",
   ];
-  const line = birthNetns === undefined ? { command: "unshare", args } : inNetns(birthNetns, "unshare", args);
+  return birthNetns === undefined ? { command: "unshare", args } : inNetns(birthNetns, "unshare", args);
+}
+
+function startProcess(name: string, options: WireguardOptions): Started {
+  const { folder } = options;
+  const line = wireguardGo(name, options);
   const log = openSync(logOf(folder, name), "a", 0o600);
   // The environment is inherited: it is how the owner of all processes of a lab finds them.
   const child = start(line.command, line.args, { detached: true, cwd: folder, stdio: ["ignore", log, log] });
