@@ -3,19 +3,31 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createMetrics } from "@fairlead/base/metrics.ts";
 import { createDnsMeters } from "@fairlead/dns/meters.ts";
-import { at, type Chart, CHARTS, HELMS, render } from "../support/helm.ts";
+import { createNodeMeters } from "@fairlead/fleet/dataplane/node/node-meters.ts";
+import { createPathMeters } from "@fairlead/fleet/dataplane/node/path-meters.ts";
+import { at, CHARTS as MANAGERS, HELMS, render } from "../support/helm.ts";
 
 /** What dashboards and alerts ask Prometheus for. */
 
+const CHARTS = [...MANAGERS, "fairlead-node"] as const;
+type Chart = (typeof CHARTS)[number];
+
 const PAGE = join(import.meta.dirname, "../../docs/reference/metrics.md");
+/** Has the metrics of nodes. */
+const NODE_PAGE = join(import.meta.dirname, "../../docs/guide/tunnels.md");
 
 /** Names of the metrics that programs have: of hub and member as their page says, which a test holds to them. */
 async function metricsOfPrograms(): Promise<ReadonlySet<string>> {
-  const page = readFileSync(PAGE, "utf8");
+  const page = [PAGE, NODE_PAGE].map((it) => readFileSync(it, "utf8")).join("\n");
   const metrics = createMetrics();
   using _meters = createDnsMeters(metrics);
   const dns = [...(await metrics.render()).matchAll(/^# TYPE (\S+)/gm)];
   return new Set([...page.matchAll(/^\| `([a-z_]+)` \|/gm), ...dns].map((it) => it[1] ?? ""));
+}
+
+function ofNodes(): readonly string[] {
+  const page = readFileSync(NODE_PAGE, "utf8");
+  return [...page.matchAll(/^\| `(fairlead_(?:node|tunnel)_[a-z_]+)`/gm)].map((it) => it[1] ?? "");
 }
 
 /** Names in an expression that are followed by labels, by a range, or by nothing that makes them a function or a label. */
@@ -48,6 +60,14 @@ function matches(selector: string, series: Readonly<Record<string, string>>): bo
     return operator === "=" ? given === value : new RegExp(`^(?:${value})$`).test(given);
   });
 }
+
+it("has all metrics of node agents on their page", async () => {
+  const metrics = createMetrics();
+  createPathMeters(metrics);
+  using _meters = createNodeMeters(metrics, () => ({ node: undefined, host: undefined }));
+  const names = [...(await metrics.render()).matchAll(/^# TYPE (\S+)/gm)].map((it) => it[1]);
+  expect(new Set(ofNodes())).toEqual(new Set(names));
+});
 
 const seenAlerts = new Set<string>();
 const seenCharts = new Set<string>();
@@ -112,7 +132,10 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
     const ofFleet = [...page.matchAll(/^\| `(fairlead_fleet_[a-z_]+|fairlead_hub_cred[a-z_]+)`/gm)].map(
       (it) => it[1] ?? "",
     );
-    const wanted = ofFleet.filter((it) => it.startsWith("fairlead_fleet") === (chart === "fairlead-hub"));
+    const wanted =
+      chart === "fairlead-node"
+        ? ofNodes()
+        : ofFleet.filter((it) => it.startsWith("fairlead_fleet") === (chart === "fairlead-hub"));
     for (const it of [...wanted, "process_cpu_seconds_total", "process_resident_memory_bytes"])
       expect(asked).toContain(it);
   });
@@ -198,7 +221,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
     const monitor = manifests.find((it) => it.kind === "PodMonitor");
     const wanted = at(monitor, "spec", "selector", "matchExpressions", 0, "values");
     const components = manifests
-      .filter((it) => it.kind === "Deployment")
+      .filter((it) => it.kind === "Deployment" || it.kind === "DaemonSet")
       .map((it) => at(it, "spec", "template", "metadata", "labels", "app.kubernetes.io/component"));
     expect(new Set(components)).toEqual(new Set(wanted as string[]));
   });

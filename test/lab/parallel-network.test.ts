@@ -403,6 +403,33 @@ describeOnKernel("a parallel network", () => {
     await until("the pod is not attached", interfaces, (it) => !it.includes("eth-fleet"));
   });
 
+  it("reports a firewall of a node that drops what comes from fleet addresses, until it does not", async () => {
+    const netns = lab.layout.netnsOf("member-1-node-1");
+    const inNode = async (script: string): Promise<void> => {
+      const line = inNetns(netns, "nft", [script]);
+      await exec(line.command, line.args);
+    };
+    const client = await lab.client("member-1");
+    const conditionOf = async () => {
+      const { items } = await client.list(ADDRESS_BLOCKS, { namespace: FLEET_SYSTEM_NAMESPACE });
+      const block = items.find((it) => it.spec.node === "member-1-node-1");
+      return block?.status?.conditions?.find((it) => it.type === "HostRouted");
+    };
+    await inNode(
+      'add table inet broken; add chain inet broken first { type filter hook prerouting priority -310; }; add rule inet broken first iifname "fl-host" icmp type echo-reply drop',
+    );
+    // A new agent tests at once.
+    await lab.lab("kill", ["member-1/node-1/node"]);
+    await lab.lab("restore", ["member-1/node-1/node"]);
+    await until("the condition of the node's block", conditionOf, (it) => it?.status === "False");
+    const { reason, message } = (await conditionOf()) ?? {};
+    expect(reason).toBe("AnswersLost");
+    expect(message).toMatch(/over IPv4 from the node to 10\.\S+ arrives in the namespace fleet/);
+    expect(message).toContain("have the firewall of the node accept packets that come from fl-host");
+    await inNode("delete table inet broken");
+    await until("the condition of the node's block", conditionOf, (it) => it?.status === "True");
+  });
+
   it("leaves nothing on the nodes of members that leave the network", async () => {
     await lab.kubectl("hub", ["delete", "clustermeshprofile", "parallel"]);
     for (const member of MEMBERS)

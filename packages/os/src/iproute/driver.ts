@@ -2,12 +2,13 @@ import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { type BridgeLine, diffForwarding, parseForwarding } from "./fdb.ts";
+import { objects, textOf } from "./json.ts";
 import type { IpLine } from "./line.ts";
 import { parseNextHops } from "./nexthops.ts";
 import { type FamilyTexts, type Link, parseLinks, parseNetwork } from "./parse.ts";
 import { parseRules } from "./rules.ts";
 import { type ActualNetworkState, diffNetwork, type NetworkState } from "./state.ts";
-import { deviceWord, netnsWord } from "./words.ts";
+import { addressWord, deviceWord, netnsWord } from "./words.ts";
 
 export interface IpOptions {
   /** File of the network namespace to work in. Default: that of this process. */
@@ -126,6 +127,17 @@ function isInside(range: Range | undefined): (value: number) => boolean {
  * a family removes the neighbours and routes of that family too, which the second pass restores.
  */
 const PASSES = 4;
+
+/** The device by which the kernel sends to an address; undefined without a route. */
+export async function routeDeviceTo(address: string, options: IpOptions): Promise<string | undefined> {
+  try {
+    const [route] = objects(await run("ip", ["-j", "route", "get", addressWord(address)], options));
+    return textOf(route?.["dev"]);
+  } catch (error) {
+    if (hasCode(error, "EXEC_FAILED")) return undefined;
+    throw error;
+  }
+}
 
 /**
  * Makes the state of `devices`, and next hops and rules in the ranges, equal to the desired one; changes only differences.

@@ -281,6 +281,7 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                 "Addresses of the node's pods.",
                 { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["podUID"], maxItems: 4096 },
               ),
+              conditions: CONDITIONS,
             }),
           },
           "Fleet addresses that a member, or one of its nodes, owns.",

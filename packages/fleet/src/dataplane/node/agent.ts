@@ -1,39 +1,38 @@
-import { ADDRESS_BLOCKS, type Allocation, type AttachMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  ADDRESS_BLOCKS,
+  type AddressBlock,
+  type Allocation,
+  type AttachMode,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
-import { watching } from "@fairlead/kube/controller/source.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
+import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import type { Controller, Informer, KubeClient, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
-import { isMoreThanPaths } from "#domain/gateway.ts";
 import { VirtualIPs } from "../virtual-ips/virtual-ips.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
 import { planExposed, planPods } from "./exposure.ts";
-import { createNodeInformers, type NodeInformers } from "./informers.ts";
+import { HostMonitor } from "./host-monitor.ts";
+import { createNodeInformers, type NodeInformers, nodeSources, zoneOf } from "./informers.ts";
 import { type Attached, Attachments } from "./attachments.ts";
 import { EchoProbes } from "./echo-probes.ts";
 import { planFleetNetwork, TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
 import { untilOnlyAgent } from "./only-agent.ts";
+import { createNodeMeters, type NodeFigures, nodeFigures } from "./node-meters.ts";
 import { PathReporter, type Reported } from "./path-reporter.ts";
-import {
-  allocationsOf,
-  clusterAllocations,
-  isPodChanged,
-  type NodeState,
-  readState,
-  withAllocations,
-} from "./state.ts";
+import { allocationsOf, clusterAllocations, type NodeState, readState, withAllocations } from "./state.ts";
 import { renderFleetTable } from "./table.ts";
 import { type TunnelState, Tunnels } from "./tunnels.ts";
 
@@ -69,6 +68,8 @@ export function createNodeAgent(options: NodeAgentOptions): NodeAgentComponent {
 
 interface Allocations {
   readonly allocations: readonly Allocation[];
+  /** Pods for which no address is free. */
+  readonly exhausted: number;
   /** When released addresses are free again. Unit: milliseconds. */
   readonly freeInMs: number;
 }
@@ -83,9 +84,13 @@ class NodeAgent implements NodeAgentComponent {
   readonly #virtualIPs: VirtualIPs;
   readonly #controller: Controller;
   readonly #reporter: PathReporter;
+  readonly #host: HostMonitor;
   readonly #stack = new AsyncDisposableStack();
   readonly #key: ObjectKey;
   readonly #stop = new AbortController();
+  /** Of the last pass; undefined without one. */
+  #figures: NodeFigures | undefined;
+  #exposedPorts = 0;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: NodeAgentOptions) {
@@ -120,41 +125,21 @@ class NodeAgent implements NodeAgentComponent {
         name: "node",
         concurrency: 1,
         reconcile: (_key, signal) => this.#reconcile(signal),
-        sources: this.#sources(),
+        sources: nodeSources(this.#informers, this.#key),
       },
       deps,
     );
+    this.#host = new HostMonitor({
+      fleetNetns,
+      deps,
+      own: () => this.#figures?.own,
+      openPods: (stack, signal) => this.#attachments.openOthers(stack, signal),
+      onChange: () => this.#controller.enqueue(this.#key),
+    });
+    this.#stack.use(
+      createNodeMeters(deps.metrics, () => ({ node: this.#figures, host: this.#host.condition })),
+    );
     this.#reporter = new PathReporter({ client, deps, read: (signal) => this.#readPaths(signal) });
-  }
-
-  #sources(): Source[] {
-    const {
-      networks,
-      blocks,
-      gateways,
-      pods,
-      slices,
-      fleetExports,
-      mcsExports,
-      mcsImports,
-      namespaces,
-      nodes,
-    } = this.#informers;
-    const own = (): ObjectKey[] => [this.#key];
-    return [
-      watching(networks, own),
-      watching(blocks, own),
-      watching(gateways, (change) => (isMoreThanPaths(change) ? own() : [])),
-      watching(pods, (change) => (isPodChanged(change) ? [this.#key] : [])),
-      watching(slices, own),
-      watching(nodes, ({ before, after }) => (zoneOf(before) === zoneOf(after) ? [] : own())),
-      watching(fleetExports, own),
-      watching(mcsExports, own),
-      watching(mcsImports, own),
-      watching(namespaces, ({ before, after }) =>
-        before?.metadata.labels?.[ATTACH_LABEL] === after?.metadata.labels?.[ATTACH_LABEL] ? [] : own(),
-      ),
-    ];
   }
 
   async start(signal: AbortSignal): Promise<void> {
@@ -168,8 +153,10 @@ class NodeAgent implements NodeAgentComponent {
     this.#stack.use(this.#controller);
     await this.#controller.start(signal);
     this.#controller.enqueue(this.#key);
-    this.#stack.use(this.#reporter);
-    await this.#reporter.start(signal);
+    for (const it of [this.#reporter, this.#host]) {
+      this.#stack.use(it);
+      await it.start(signal);
+    }
   }
 
   remove(signal: AbortSignal): Promise<void> {
@@ -188,7 +175,7 @@ class NodeAgent implements NodeAgentComponent {
     const now = deps.clock.monotonic();
     if (now - this.#comparedAtMs >= COMPARE_MS) this.#doubt();
     try {
-      const { allocations, freeInMs } = this.#planAllocations(state);
+      const { allocations, exhausted, freeInMs } = this.#planAllocations(state);
       await this.#kernel.prepare(signal);
       const attached = await this.#applyPods(withAllocations(state, allocations), signal);
       // Others use an address as soon as it is recorded.
@@ -200,6 +187,8 @@ class NodeAgent implements NodeAgentComponent {
       // Neither waits for the other: the API server may be away, and a gateway may have many tunnels to set up.
       const recording = Promise.allSettled([this.#recordAllocations(state, reachable, signal)]);
       await this.#applyWays(state, signal);
+      const figures = { allocations, attached, exhausted, exposed: this.#exposedPorts };
+      this.#figures = nodeFigures(state.block.spec, figures);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
       const [recorded] = await recording;
       if (recorded.status === "rejected") throw recorded.reason;
@@ -247,6 +236,7 @@ class NodeAgent implements NodeAgentComponent {
   async #leave(signal: AbortSignal): Promise<void> {
     if (!(await isNetns(this.#options.fleetNetns))) return;
     this.#probes.update([], "");
+    this.#figures = undefined;
     await this.#virtualIPs.stop();
     await this.#attachments.removeAll(signal);
     await this.#tunnels.removeAll(signal);
@@ -287,6 +277,7 @@ class NodeAgent implements NodeAgentComponent {
       deps.log.warn("no fleet address is free for pods of this node", { pods: plan.exhausted.length });
     return {
       allocations: plan.allocations,
+      exhausted: plan.exhausted.length,
       freeInMs: plan.dueAtMs === undefined ? Number.POSITIVE_INFINITY : Math.max(1, plan.dueAtMs - nowMs),
     };
   }
@@ -300,12 +291,18 @@ class NodeAgent implements NodeAgentComponent {
       current: block,
       desired: {
         metadata: { namespace: block.metadata.namespace ?? "", name: block.metadata.name },
-        status: { allocations: [...allocations] },
+        status: { allocations: [...allocations], ...defined({ conditions: this.#conditionsOf(block) }) },
       },
       fieldManager: NODE_MANAGER,
       subresource: "status",
       signal,
     });
+  }
+
+  #conditionsOf({ status }: AddressBlock): Condition[] | undefined {
+    const { condition } = this.#host;
+    const before = status?.conditions;
+    return condition === undefined ? before : setCondition(before, condition, this.#options.deps.clock);
   }
 
   /** UIDs of the pods of this node that have fleet addresses. */
@@ -357,9 +354,11 @@ class NodeAgent implements NodeAgentComponent {
     const allocations: ReadonlyMap<string, Allocation> = allocationsOf(block);
     const { pods, slices } = this.#informers;
     const addresses = planPods(pods.store.list(), allocations, isAttached);
+    const exposed = planExposed(slices.store.list(), (it) => this.#isExported(it), allocations);
+    this.#exposedPorts = exposed.length;
     const table = renderFleetTable({
       pods: addresses,
-      exposed: planExposed(slices.store.list(), (it) => this.#isExported(it), allocations),
+      exposed,
       own: [...block.spec.ipv4.slice(0, 1), ...block.spec.ipv6.slice(0, 1)].map((it) => nodeAddress(it)),
       node: [...block.spec.ipv4, ...block.spec.ipv6],
       cluster: [...(own?.ipv4 ?? []), ...(own?.ipv6 ?? [])],
@@ -380,8 +379,4 @@ class NodeAgent implements NodeAgentComponent {
       ),
     });
   }
-}
-
-function zoneOf(node: Node | undefined): string | undefined {
-  return node?.metadata.labels?.["topology.kubernetes.io/zone"];
 }

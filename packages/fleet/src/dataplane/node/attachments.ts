@@ -3,6 +3,7 @@ import { messageOf } from "@fairlead/base/errors.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
+import { byText } from "@fairlead/base/text.ts";
 import { PodLinks } from "../pod-attachment/pod-links.ts";
 
 export interface AttachmentsOptions {
@@ -21,6 +22,17 @@ export interface Attachable extends Allocation {
   readonly ownAddresses: readonly string[];
 }
 
+/** Other pods that are opened at once. */
+const MAX_OTHERS = 3;
+
+/** A pod with its network namespace. */
+export interface OpenPod {
+  /** "namespace/name". */
+  readonly pod: string;
+  /** File of the namespace, while it is open. */
+  readonly netns: string;
+}
+
 export interface Attached {
   /** Whether the pod has its fleet addresses on an interface of its own, or will have; others are reached by translation. */
   readonly isAttached: (podUID: string) => boolean;
@@ -36,6 +48,8 @@ export class Attachments {
   readonly #links: PodLinks | undefined;
   /** Why pods have none, as it was logged last. */
   #problems: ReadonlyMap<string, string> = new Map();
+  /** UIDs of pods that have one. */
+  #attached: ReadonlySet<string> = new Set();
 
   constructor(options: AttachmentsOptions) {
     const { runtime, clock, fleetNetns } = options;
@@ -61,6 +75,7 @@ export class Attachments {
     try {
       const { attached, problems } = await this.#links.sync(links, signal);
       this.#note(problems);
+      this.#attached = attached;
       const isStarting = links.some((it) => !attached.has(it.podUID) && !problems.has(it.podUID));
       return {
         isAttached: (podUID) => !problems.has(podUID),
@@ -79,6 +94,22 @@ export class Attachments {
         dueInMs: SANDBOX_POLL_MS,
       };
     }
+  }
+
+  /** Some of the pods that have none, for the self-test. */
+  async openOthers(stack: DisposableStack, signal: AbortSignal): Promise<readonly OpenPod[]> {
+    const { runtime } = this.#options;
+    const sandboxes = (await runtime?.sandboxes(signal)) ?? [];
+    const others = sandboxes
+      .filter(({ podUid, hostNetwork }) => !hostNetwork && !this.#attached.has(podUid))
+      .toSorted((a, b) => byText(a.podUid, b.podUid));
+    const open: OpenPod[] = [];
+    for (const it of others.slice(0, MAX_OTHERS)) {
+      const netns = await runtime?.openNetns(it, signal);
+      if (netns !== undefined)
+        open.push({ pod: `${it.podNamespace}/${it.podName}`, netns: stack.use(netns).path });
+    }
+    return open;
   }
 
   /** Detaches all pods. */

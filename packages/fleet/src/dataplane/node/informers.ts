@@ -31,7 +31,12 @@ import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discover
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
-import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Informer, InformerOptions, KubeClient, Source } from "@fairlead/kube/types.ts";
+import { isMoreThanPaths } from "#domain/gateway.ts";
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { ATTACH_LABEL } from "../pod-attachment/selection.ts";
+import { isPodChanged } from "./state.ts";
 
 /** What a node reads, all in its own cluster. */
 export interface NodeInformers {
@@ -65,4 +70,39 @@ export function createNodeInformers(client: KubeClient, nodeName: string, deps: 
     mcsExports: make(MCS_SERVICE_EXPORTS),
     mcsImports: make(MCS_SERVICE_IMPORTS),
   };
+}
+
+/** What makes a pass of the node due. */
+export function nodeSources(informers: NodeInformers, key: ObjectKey): Source[] {
+  const {
+    networks,
+    blocks,
+    gateways,
+    pods,
+    slices,
+    fleetExports,
+    mcsExports,
+    mcsImports,
+    namespaces,
+    nodes,
+  } = informers;
+  const own = (): ObjectKey[] => [key];
+  return [
+    watching(networks, own),
+    watching(blocks, own),
+    watching(gateways, (change) => (isMoreThanPaths(change) ? own() : [])),
+    watching(pods, (change) => (isPodChanged(change) ? own() : [])),
+    watching(slices, own),
+    watching(nodes, ({ before, after }) => (zoneOf(before) === zoneOf(after) ? [] : own())),
+    watching(fleetExports, own),
+    watching(mcsExports, own),
+    watching(mcsImports, own),
+    watching(namespaces, ({ before, after }) =>
+      before?.metadata.labels?.[ATTACH_LABEL] === after?.metadata.labels?.[ATTACH_LABEL] ? [] : own(),
+    ),
+  ];
+}
+
+export function zoneOf(node: Node | undefined): string | undefined {
+  return node?.metadata.labels?.["topology.kubernetes.io/zone"];
 }

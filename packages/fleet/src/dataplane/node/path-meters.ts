@@ -16,7 +16,8 @@ const GAUGES = {
   sent_bytes: "Encrypted bytes sent since the device was made.",
   received_bytes: "Encrypted bytes received since the device was made.",
 } as const;
-const LABELS = ["cluster", "gateway"] as const;
+/** `member` is the other one: Prometheus itself uses the label `cluster`. */
+const LABELS = ["member", "gateway"] as const;
 
 type Name = keyof typeof GAUGES;
 
@@ -49,7 +50,7 @@ export function createPathMeters(metrics: Metrics): PathMeters {
 
 function samplesOf({ tunnel: { pair, peer, mtu, echo }, kind }: MeasuredPath): readonly Sample[] {
   const { cluster, ordinal } = pair.remote;
-  const labels = { cluster, gateway: gatewayName(cluster, ordinal) };
+  const labels = { member: cluster, gateway: gatewayName(cluster, ordinal) };
   const values: readonly (readonly [Name, number | undefined])[] = [
     ["rtt_seconds", kind === "none" || echo.rttMs === undefined ? undefined : echo.rttMs / 1000],
     ["loss_ratio", kind === "none" ? 1 : echo.loss],

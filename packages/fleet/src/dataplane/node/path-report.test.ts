@@ -132,10 +132,10 @@ describe("the metrics of tunnels", () => {
     meters.show(measure(tunnel({ rttMs: 20, rxBytes: 7 })));
     const text = await metrics.render();
     for (const line of [
-      'fairlead_tunnel_path{cluster="b",gateway="b-0",path="relay"} 1',
-      'fairlead_tunnel_path{cluster="b",gateway="b-0",path="direct"} 0',
-      'fairlead_tunnel_rtt_seconds{cluster="b",gateway="b-0"} 0.02',
-      'fairlead_tunnel_received_bytes{cluster="b",gateway="b-0"} 7',
+      'fairlead_tunnel_path{member="b",gateway="b-0",path="relay"} 1',
+      'fairlead_tunnel_path{member="b",gateway="b-0",path="direct"} 0',
+      'fairlead_tunnel_rtt_seconds{member="b",gateway="b-0"} 0.02',
+      'fairlead_tunnel_received_bytes{member="b",gateway="b-0"} 7',
     ])
       expect(text).toContain(line);
     meters.show([]);

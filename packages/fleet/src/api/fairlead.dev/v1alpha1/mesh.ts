@@ -124,6 +124,8 @@ export interface AddressBlock extends KubeObject {
   };
   status?: {
     allocations?: Allocation[];
+    /** Of a node: HostRouted. */
+    conditions?: Condition[];
   };
 }
 
