@@ -3,7 +3,7 @@
  * are direct, to the third they go by the relay. 1000 datagrams a second and 8 TCP connections from pod to pod, while something fails,
  * and in turns with runs in which nothing does: what these lose is the machine's part.
  *
- *   npm run bench -- failover [--rounds 3] [--seconds 10]
+ *   npm run bench -- failover [--rounds 3] [--seconds 10] [--only TEXT]
  */
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -128,7 +128,11 @@ const FAULTS: readonly Fault[] = [
 export async function run(argv: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args: [...argv],
-    options: { rounds: { type: "string", default: "3" }, seconds: { type: "string", default: "10" } },
+    options: {
+      rounds: { type: "string", default: "3" },
+      seconds: { type: "string", default: "10" },
+      only: { type: "string", default: "" },
+    },
   });
   const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)];
   await using lab = await startLab({
@@ -139,11 +143,15 @@ export async function run(argv: readonly string[]): Promise<void> {
   });
   const addresses = await prepare(lab);
   console.log(`${rounds} rounds of ${seconds} s for each fault, ${seconds * 1000} datagrams in each`);
-  const results = new Map<Fault, Result[]>(FAULTS.map((it) => [it, []]));
+  const results = new Map<Fault, Result[]>(
+    FAULTS.filter((it) => it.name.includes(values.only)).map((it) => [it, []]),
+  );
   for (let round = 0; round < rounds; round++)
     for (const [fault, of] of results) {
       await settled(lab);
-      of.push(await measure(lab, fault, { address: addresses.get(fault.to) ?? "", seconds }));
+      const result = await measure(lab, fault, { address: addresses.get(fault.to) ?? "", seconds });
+      of.push(result);
+      console.log(`${fault.name}: ${JSON.stringify(result)}`);
       await fault.end?.(lab);
     }
   print(results);

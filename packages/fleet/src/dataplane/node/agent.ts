@@ -25,7 +25,7 @@ import { planExposed, planPods } from "./exposure.ts";
 import { HostMonitor } from "./host-monitor.ts";
 import { createNodeInformers, type NodeInformers, nodeSources, zoneOf } from "./informers.ts";
 import { type Attached, Attachments } from "./attachments.ts";
-import { EchoProbes } from "./echo-probes.ts";
+import { EchoProbes, type EchoState } from "./echo-probes.ts";
 import { planFleetNetwork, TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
@@ -111,8 +111,8 @@ class NodeAgent implements NodeAgentComponent {
       new EchoProbes({
         ...deps,
         fleetNetns,
-        onChange: (target, isAlive) => {
-          if (!isAlive) this.#tunnels.suspect(target);
+        onChange: (target, hasDied) => {
+          if (hasDied) this.#tunnels.suspect(target);
           this.#controller.enqueue(this.#key);
         },
         bytes: () => this.#bytesOfTunnels(),
@@ -336,9 +336,8 @@ class NodeAgent implements NodeAgentComponent {
   async #applyNetwork(state: NodeState, tunnels: TunnelState, signal: AbortSignal): Promise<void> {
     const { nodeName } = this.#options;
     const { pairs, devices, endpoints } = tunnels;
-    const isAlive = (target: string): boolean => this.#probes.stateOf(target).isAlive;
-    const mtuOf = (target: string): number | undefined => this.#probes.stateOf(target).mtu;
-    const plan = planFleetNetwork({ nodeName, state, pairs, isAlive, mtuOf, endpoints, mtu: NODE_MTU });
+    const stateOf = (target: string): EchoState => this.#probes.stateOf(target);
+    const plan = planFleetNetwork({ nodeName, state, pairs, stateOf, endpoints, mtu: NODE_MTU });
     const { ipv4, ipv6 } = state.network;
     await this.#kernel.applyNetwork(planHostEnd({ nodeName, ipv4, ipv6 }), plan, devices, signal);
     this.#probes.update(plan.targets, nodeAddress(state.block.spec.ipv4[0] ?? ""));

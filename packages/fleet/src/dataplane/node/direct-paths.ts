@@ -19,6 +19,7 @@ import {
 
 /** Probes of candidates that do not answer: often at first, because both sides have to open their NATs. Unit: milliseconds. */
 const SEARCH_MS = { first: 500, longest: 10_000 };
+const LATE_MS = 1.5 * PROBE_MS;
 /** Share of a new round trip in the smoothed one (RFC 6298). */
 const RTT_SHARE = 1 / 8;
 
@@ -170,8 +171,11 @@ export class DirectPaths implements AsyncDisposable {
     const { signal } = probing.stop;
     let searchMs = SEARCH_MS.first;
     let searchedAtMs = Number.NEGATIVE_INFINITY;
+    let turnedAtMs = clock.monotonic();
     while (!signal.aborted) {
       const now = clock.monotonic();
+      forgiveDelay(probing, now - turnedAtMs);
+      turnedAtMs = now;
       this.#endDeadPaths(probing, now);
       const isSearchDue = now - searchedAtMs >= searchMs;
       if (isSearchDue) {
@@ -201,6 +205,13 @@ export class DirectPaths implements AsyncDisposable {
         this.#options.onChange();
       }
   }
+}
+
+/** The answers of a turn that begins late are still in the socket: its delay does not make paths dead. */
+function forgiveDelay({ paths }: Probing, elapsedMs: number): void {
+  if (elapsedMs <= LATE_MS) return;
+  for (const [id, path] of paths)
+    paths.set(id, { ...path, answeredAtMs: path.answeredAtMs + elapsedMs - PROBE_MS });
 }
 
 /** Where the remote gateway's device for this gateway's ordinal may be reached. */

@@ -23,6 +23,8 @@ export interface EchoTarget {
 export interface EchoState {
   /** Whether it answers. */
   readonly isAlive: boolean;
+  /** Whether it does so again, if not for long enough to be alive. */
+  readonly isAnswering: boolean;
   /** Smoothed round trip (RFC 6298); undefined before the first answer. Unit: milliseconds. */
   readonly rttMs: number | undefined;
   /** Share of the last requests without an answer. Range: 0 to 1. */
@@ -35,8 +37,8 @@ export interface EchoProbesOptions {
   readonly fleetNetns: string;
   readonly clock: Clock;
   readonly log: Logger;
-  /** A target came alive or died, or has another MTU. */
-  readonly onChange: (target: string, isAlive: boolean) => void;
+  /** A target answers, died, or has another MTU. */
+  readonly onChange: (target: string, hasDied: boolean) => void;
   /** Bytes that tunnels have sent and received, by target. */
   readonly bytes: () => Promise<ReadonlyMap<string, number>>;
 }
@@ -96,8 +98,8 @@ export class EchoProbes implements AsyncDisposable {
 
   stateOf(id: string): EchoState {
     const { liveness, mtu } = this.#probes.get(id) ?? {};
-    const { isAlive = false, rttMs, loss = 0 } = liveness ?? {};
-    return { isAlive, rttMs, loss, mtu: mtu?.mtu };
+    const { isAlive = false, isAnswering = false, rttMs, loss = 0 } = liveness ?? {};
+    return { isAlive, isAnswering, rttMs, loss, mtu: mtu?.mtu };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -115,7 +117,7 @@ export class EchoProbes implements AsyncDisposable {
       for (const { target, liveness } of this.#probes.values())
         if (liveness.judge(now)) {
           this.#options.log.warn("a node of the parallel network ceased to answer", { target: target.id });
-          this.#options.onChange(target.id, false);
+          this.#options.onChange(target.id, true);
         }
       // A tunnel's process that hangs must not hold up probes.
       this.#looking ??= this.#look(now).finally(() => (this.#looking = undefined));
@@ -143,7 +145,7 @@ export class EchoProbes implements AsyncDisposable {
     const view = { nowMs: now, isUsed, isAlive: liveness.isAlive, rttMs: liveness.rttMs ?? 0 };
     if (mtu.judge(view)) {
       this.#options.log.info("a tunnel has another MTU", { target: target.id, mtu: mtu.mtu });
-      this.#options.onChange(target.id, liveness.isAlive);
+      this.#options.onChange(target.id, false);
     }
     for (const size of mtu.due(view))
       await this.#send(probe, (request) => mtu.sent(request, size, now), size - IPV4_BYTES);
@@ -168,10 +170,11 @@ export class EchoProbes implements AsyncDisposable {
     for (const { target, liveness, mtu } of this.#probes.values()) {
       if (target.device !== device || target.address !== address) continue;
       mtu?.answered(sequence, message.length + IPV4_BYTES);
-      if (liveness.answered(sequence, now)) {
+      const wasAnswering = liveness.isAnswering;
+      if (liveness.answered(sequence, now))
         this.#options.log.info("a node of the parallel network answers", { target: target.id });
-        this.#options.onChange(target.id, true);
-      }
+      else if (wasAnswering || !liveness.isAnswering) continue;
+      this.#options.onChange(target.id, false);
     }
   }
 

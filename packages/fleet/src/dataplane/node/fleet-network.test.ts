@@ -65,14 +65,17 @@ function plan(
     remotes,
   };
   const pairs = at < 2 ? planPairs({ remotes }, 31_820, KEYS) : [];
-  const isAlive = (it: string): boolean => alive.includes(it);
-  const mtuOf = (it: string): number | undefined => mtus.get(it);
+  // "target?" answers again, and is not alive yet.
+  const stateOf = (it: string) => ({
+    isAlive: alive.includes(it),
+    isAnswering: alive.includes(it) || alive.includes(`${it}?`),
+    mtu: mtus.get(it),
+  });
   return planFleetNetwork({
     nodeName: `a-${at}`,
     state,
     pairs,
-    isAlive,
-    mtuOf,
+    stateOf,
     endpoints: new Map([["b/0/1", "198.51.100.1:31820"]]),
     mtu: 1500,
   });
@@ -109,6 +112,8 @@ describe("the network of a node's namespace fleet", () => {
   it("sends through another gateway where no tunnel answers, and into the tunnels if that does not answer either", () => {
     expect(way(plan(0, ["node/a-1"]))).toEqual(["10.112.1.1"]);
     expect(way(plan(0, []))).toEqual(["fl-wg01", "fl-wg11"]);
+    expect(way(plan(0, ["tunnel/b/1/1?", "node/a-1"]))).toEqual(["fl-wg11"]);
+    expect(way(plan(0, ["tunnel/b/0/1", "tunnel/b/1/1?"]))).toEqual(["fl-wg01"]);
   });
 
   it("uses the newer keys as soon as their tunnels answer, and not before", () => {

@@ -6,7 +6,7 @@ import type { NetworkState } from "@fairlead/os/iproute/state.ts";
 import type { VxlanDevice } from "@fairlead/os/iproute/vxlan.ts";
 import { nodeAddress } from "../pod-attachment/addresses.ts";
 import type { Pair } from "./devices.ts";
-import type { EchoTarget } from "./echo-probes.ts";
+import type { EchoState, EchoTarget } from "./echo-probes.ts";
 import { planFleetEnd } from "./host-link.ts";
 import { hardwareAddressOf, TUNNEL_MARK, tunnelNumber, VXLAN_DEVICE } from "./names.ts";
 import type { NodeState } from "./state.ts";
@@ -45,9 +45,7 @@ export interface FleetNetworkView {
   readonly state: NodeState;
   /** Tunnels of this node. */
   readonly pairs: readonly Pair[];
-  readonly isAlive: (target: string) => boolean;
-  /** Of a tunnel, by its probe. Unit: bytes. */
-  readonly mtuOf: (target: string) => number | undefined;
+  readonly stateOf: (target: string) => Pick<EchoState, "isAlive" | "isAnswering" | "mtu">;
   /** Where WireGuard sends, by pair. */
   readonly endpoints: ReadonlyMap<string, string>;
   /** Of the network between the nodes. Unit: bytes. */
@@ -181,7 +179,7 @@ interface Remote {
 
 /** The ways to other members. */
 function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote {
-  const { state, pairs, isAlive } = view;
+  const { state, pairs, stateOf } = view;
   const gateways = nodes.filter((it) => state.gatewayNodes.has(it.node ?? ""));
   const groups = new Map<number, NextHopGroup>();
   const routes: Route[] = [];
@@ -189,13 +187,15 @@ function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote
     if (cluster === state.block.spec.cluster) continue;
     const prefixes = [...block.ipv4, ...block.ipv6];
     const all = pairs.filter((it) => it.remote.cluster === cluster);
-    const living = all.filter((it) => isAlive(tunnelTarget(it)));
-    const through = gateways.filter((it) => isAlive(nodeTarget(it.node)));
-    if (living.length > 0 || (all.length > 0 && through.length === 0)) {
-      const used = newestEpoch(living.length > 0 ? living : all);
+    const living = all.filter((it) => stateOf(tunnelTarget(it)).isAlive);
+    // When all failed at once, those of the other gateways probably did too: one that begins to answer is the better way.
+    const answering = living.length > 0 ? living : all.filter((it) => stateOf(tunnelTarget(it)).isAnswering);
+    const through = gateways.filter((it) => stateOf(nodeTarget(it.node)).isAlive);
+    if (answering.length > 0 || (all.length > 0 && through.length === 0)) {
+      const used = newestEpoch(answering.length > 0 ? answering : all);
       const nextHop = nextHopOf([...new Set(used.map((it) => tunnelNumber(it.plane, it.epoch)))], groups);
       // One for all, because any of them may carry a flow; that of the device needs no mention.
-      const mtu = Math.min(...used.map((it) => view.mtuOf(tunnelTarget(it)) ?? TUNNEL_MTU));
+      const mtu = Math.min(...used.map((it) => stateOf(tunnelTarget(it)).mtu ?? TUNNEL_MTU));
       const limit = mtu < TUNNEL_MTU ? { mtu } : {};
       routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop, ...limit })));
     } else if (gateways.length > 0) {

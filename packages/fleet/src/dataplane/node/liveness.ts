@@ -48,6 +48,11 @@ export class Liveness {
   /** Answers since it died. Undefined: it never did. */
   #answersAfterDeath: number | undefined;
 
+  /** It has answered since it died, but not often enough to be alive: better than one that does not answer. */
+  get isAnswering(): boolean {
+    return this.isAlive || (this.#answersAfterDeath ?? 0) > 0;
+  }
+
   /** @param isUsed - Whether it carries traffic. */
   isDue(nowMs: number, isUsed: boolean): boolean {
     return nowMs - this.#lastSentMs >= this.#intervalMs(nowMs, isUsed) - PROBE_MS / 2;
@@ -80,7 +85,11 @@ export class Liveness {
   /** @returns Whether the target died. */
   judge(nowMs: number): boolean {
     this.#giveUp((sentAtMs) => nowMs - sentAtMs >= this.#patienceMs());
-    if (!this.isAlive || this.#silentMs(nowMs) < this.#patienceMs()) return false;
+    if (this.#silentMs(nowMs) < this.#patienceMs()) return false;
+    if (!this.isAlive) {
+      this.#answersAfterDeath &&= 0;
+      return false;
+    }
     this.isAlive = false;
     this.#answersAfterDeath = 0;
     this.#searchesSinceMs = nowMs;

@@ -32,7 +32,7 @@ describe("the path of a tunnel", () => {
     expect(choosePath({ ...VIEW, direct: paths, current: FAR })?.endpoint).toEqual(FAR);
   });
 
-  it("returns to the relay when a direct path has been silent for a second, and stays there for 30 s", () => {
+  it("returns to the relay when a direct path has left three probes without an answer, and stays there for 30 s", () => {
     const silent = direct(NEAR, { answeredAtMs: 99_000 });
     expect(choosePath({ ...VIEW, direct: [silent], current: NEAR })?.kind).toBe("relay");
     const back = direct(NEAR, { failedAtMs: 100_000 - 20_000 });

@@ -2,9 +2,9 @@ import type { UdpEndpoint } from "../control/datagram.ts";
 
 /** Which way the datagrams of a tunnel take. Pure. */
 
-/** Probes of a path in use: so often, and after so long without an answer it is dead. Unit: milliseconds. */
+/** Probes of a path in use: so often, and after so long without an answer, which are three, it is dead. Unit: milliseconds. */
 export const PROBE_MS = 250;
-export const DEAD_MS = 1000;
+export const DEAD_MS = 3 * PROBE_MS;
 /** A direct path is used after so many answers in a row, and not within so long after it failed. */
 export const STABLE_ANSWERS = 3;
 export const HOLD_OFF_MS = 30_000;

@@ -15,7 +15,7 @@ export interface Tunnel {
   readonly peer: Pick<ActualPeer, "endpoint" | "latestHandshakeMs" | "rxBytes" | "txBytes"> | undefined;
   /** Unit: bytes. */
   readonly mtu: number;
-  readonly echo: Omit<EchoState, "mtu">;
+  readonly echo: Pick<EchoState, "isAlive" | "rttMs" | "loss">;
 }
 
 /** A tunnel with its exact values. */
