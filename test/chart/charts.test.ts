@@ -303,6 +303,38 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
     ]);
   });
 
+  it("takes Fleetboard's values for the hub, the member's name and the zone, and those of this chart first", async () => {
+    const theirs = [
+      "hub.hubURL=https://fleetboard.example:6443",
+      "cluster.clusterID=west",
+      "cluster.zone=fleet.example",
+      "cluster.ispublic=true",
+      "service.port=31820",
+      "tunnel.cidr=20.112.0.0/12",
+    ];
+    const rendered = async (values: readonly string[]) => {
+      const manifests = await render(program, "fairlead-member", values);
+      const secret = manifests.find((it) => it.kind === "Secret");
+      const decode = (key: string): string =>
+        Buffer.from(String(at(secret, "data", key)), "base64").toString("utf8");
+      const args = containersOf(manifests).flatMap((it) => it.args);
+      return [decode("server"), decode("cluster"), args.find((it) => it.startsWith("--fleetboard-zone"))];
+    };
+    expect(await rendered([...theirs, "config.token=abc"])).toEqual([
+      "https://fleetboard.example:6443",
+      "west",
+      "--fleetboard-zone=fleet.example",
+    ]);
+    expect(
+      await rendered([
+        ...theirs,
+        "config.token=abc",
+        "config.hubURL=https://hub.example",
+        "config.memberClusterName=east",
+      ]),
+    ).toEqual(["https://hub.example", "east", "--fleetboard-zone=fleet.example"]);
+  });
+
   it.each([
     ["1h2m3s", 3723],
     ["2m0s", 120],

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -125,6 +126,30 @@ describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
       ]);
       expect(await token()).toBe("renewed");
       expect(await get("deploy fairlead-member", ".spec.replicas")).toBe("3");
+    });
+
+    it("installs the agents of nodes with the command of the guide, and removes them", async () => {
+      const guide = readFileSync(
+        join(chartFolder("fairlead-node"), "../../docs/guide/parallel-network.md"),
+        "utf8",
+      );
+      expect(guide).toContain(
+        "helm install fairlead-node charts/fairlead-node --kube-context member-1 --namespace fleet-system\n",
+      );
+      await helm(["install", "fairlead-node", chartFolder("fairlead-node"), "--create-namespace"]);
+      const args = ".spec.template.spec.containers[0].args";
+      expect(await get("daemonset fairlead-node", args)).toContain("--node-name=$(NODE_NAME)");
+      // The member that a profile asks to install them does not take this one for its own.
+      expect(
+        await get("daemonset -l app.kubernetes.io/name=fairlead-node", ".items[*].metadata.labels"),
+      ).not.toContain("fairlead.dev/managed-by");
+      await helm(["uninstall", "fairlead-node"]);
+      expect(
+        await get(
+          "daemonset,sa,role,rolebinding -l app.kubernetes.io/part-of=fairlead",
+          ".items[*].metadata.name",
+        ),
+      ).toBe("");
     });
 
     it("updates the CRDs of a legacy installer, and keeps every object", async () => {

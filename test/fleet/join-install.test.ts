@@ -207,7 +207,22 @@ describe("a join that installs", () => {
   it("has joined when all pods are rolled out, and leaving deletes all that it created", async () => {
     await workloadsAre({ deployment: rolledOut });
     const before = await objects();
-    const { problem, steps } = await join({ install, skipChecks });
+    const withNodes = { ...install, nodes: true };
+    const plan = await planJoin(
+      optionsFor({ install: withNodes }),
+      testDeps("join"),
+      AbortSignal.timeout(LIMIT_MS),
+    );
+    const planned = plan.steps.flatMap((it) => it.changes).map((it) => `${it.kind} ${it.name}`);
+    const ofNodes = [
+      "ServiceAccount fleet-system/fairlead-node-sa",
+      "ClusterRole fairlead-node",
+      "Role fleet-system/fairlead-node",
+      "Role fleet-system/fairlead-member-nodes",
+      "RoleBinding fleet-system/fairlead-member-nodes",
+    ];
+    expect(planned).toEqual(expect.arrayContaining(ofNodes));
+    const { problem, steps } = await join({ install: withNodes, skipChecks });
     expect(problem).toBeUndefined();
     expect(steps.map((it) => it.step).slice(-3)).toEqual([
       "install the agent in cluster a",
@@ -217,6 +232,9 @@ describe("a join that installs", () => {
     const made = (await objects()).filter((it) => !before.includes(it));
     expect(made).toContain("Deployment fleet-system/fairlead-member");
     expect(made).toContain("PodDisruptionBudget fleet-system/fairlead-member-dns");
+    expect(made.map((it) => it.replace(" /", " "))).toEqual(expect.arrayContaining(ofNodes));
+    const agent = await fleet.client(NAME).get(DEPLOYMENTS, objectKey(namespace, "fairlead-member"));
+    expect(agent.spec?.template.spec?.containers[0]?.args).toContain("--node-image=fairlead");
     await leave();
     expect(await objects()).toEqual(before);
   });

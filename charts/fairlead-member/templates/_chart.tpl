@@ -11,3 +11,8 @@ member
 [member]
 {{- end -}}
 {{- end }}
+
+{{/* hub.hubURL is a value of Fleetboard's chart. */}}
+{{- define "fairlead.hubURL" -}}
+{{- .Values.config.hubURL | default (dig "hubURL" "" (.Values.hub | default dict)) -}}
+{{- end }}
