@@ -182,7 +182,10 @@ export class DirectPaths implements AsyncDisposable {
         searchedAtMs = now;
         searchMs = Math.min(2 * searchMs, SEARCH_MS.longest);
       }
-      const due = probing.candidates.filter((it) => isSearchDue || isLiving(probing, it));
+      // A path that answers is kept, whatever candidates the other gateway names.
+      const living = [...probing.paths.values()].filter((it) => it.answers > 0).map((it) => it.endpoint);
+      const others = isSearchDue ? probing.candidates.filter((it) => !isLiving(probing, it)) : [];
+      const due = [...living, ...others];
       for (const endpoint of due) this.#probe(probing, endpoint, now);
       await delay(clock, PROBE_MS, signal).catch(() => {});
     }

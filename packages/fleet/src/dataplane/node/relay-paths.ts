@@ -36,6 +36,8 @@ interface Registration {
   at: number;
   /** This gateway's address and port as the relay sees them; undefined while there is no answer. */
   observed: UdpEndpoint | undefined;
+  /** The same of the last answer. */
+  lastObserved: UdpEndpoint | undefined;
   /** Its tunnel passes nothing, and it has not answered since: another relay is better. */
   isDoubtful: boolean;
   answered: PromiseWithResolvers<void>;
@@ -111,10 +113,15 @@ export class RelayPaths implements AsyncDisposable {
     this.#options.onChange();
   }
 
-  /** The addresses of this gateway that others may use: those of NATs that keep the port. */
-  publicAddresses(): readonly string[] {
-    const kept = [...this.#registrations.values()].flatMap(({ pair, observed }) =>
-      observed?.port === pair.port ? [observed.address] : [],
+  /**
+   * The addresses of this gateway that others may use: those of NATs that keep the port. They stay while relays are gone, because direct
+   * paths do. Undefined before the first answer.
+   */
+  publicAddresses(): readonly string[] | undefined {
+    const answered = [...this.#registrations.values()].filter((it) => it.lastObserved !== undefined);
+    if (answered.length === 0) return undefined;
+    const kept = answered.flatMap(({ pair, lastObserved }) =>
+      lastObserved?.port === pair.port ? [lastObserved.address] : [],
     );
     return [...new Set(kept)].toSorted(byText);
   }
@@ -132,9 +139,13 @@ export class RelayPaths implements AsyncDisposable {
     const head = headOf(bytes);
     if (head?.kind !== "challenge" && head?.kind !== "registered") return;
     for (const registration of this.#registrations.values()) {
-      const { pair, endpoints, at } = registration;
+      const { pair, endpoints } = registration;
       const isOf = pair.port === port && pair.epoch === head.epoch && pair.remote.index === head.to;
-      if (isOf && isSameEndpoint(endpoints[at], source) && this.#take(registration, bytes, source)) return;
+      const at = endpoints.findIndex((it) => isSameEndpoint(it, source));
+      if (!isOf || at < 0 || !this.#take(registration, bytes, source)) continue;
+      // Late, when the next address is tried already: both gateways of a pair should have addresses of one family.
+      registration.at = at;
+      return;
     }
   }
 
@@ -149,6 +160,7 @@ export class RelayPaths implements AsyncDisposable {
     }
     const isNew = registration.observed === undefined || registration.isDoubtful;
     registration.observed = answer.observed;
+    registration.lastObserved = answer.observed;
     registration.isDoubtful = false;
     registration.answered.resolve();
     if (isNew) this.#options.onChange();
@@ -188,6 +200,7 @@ export class RelayPaths implements AsyncDisposable {
         stop,
         at: 0,
         observed: undefined,
+        lastObserved: undefined,
         isDoubtful: false,
         answered: Promise.withResolvers(),
         hurry: Promise.withResolvers(),

@@ -229,12 +229,11 @@ export class Tunnels implements AsyncDisposable {
     const keys = await this.#loadKeys(network.keyEpoch);
     const { nodeAddress: address, ipv4 } = block.spec;
     const { name, namespace = "" } = gateway.metadata;
+    const known = (gateway.spec.candidates ?? []).filter((it) => it.type === "reflexive");
+    const seen = this.#relays.publicAddresses()?.map((it) => ({ type: "reflexive" as const, address: it }));
     const candidates: GatewayCandidate[] = [
       ...(address === undefined ? [] : [{ type: "private" as const, address }]),
-      ...this.#relays
-        .publicAddresses()
-        .filter((it) => it !== address)
-        .map((it) => ({ type: "reflexive" as const, address: it })),
+      ...(seen ?? known).filter((it) => it.address !== address),
     ];
     await applyIfChanged(this.#options.client, GATEWAYS, {
       current: gateway,
