@@ -1,8 +1,9 @@
 /** The parallel network: members with equal addresses behind NAT, connected by gateways. */
 
+import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { exec } from "@fairlead/base/exec.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import {
   ADDRESS_BLOCKS,
@@ -11,6 +12,7 @@ import {
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { eventually, until } from "../support/waiting.ts";
+import { runningPid } from "@fairlead/lab/processes.ts";
 import { nodeNetns, siteNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
@@ -428,6 +430,32 @@ describeOnKernel("a parallel network", () => {
     expect(message).toContain("have the firewall of the node accept packets that come from fl-host");
     await inNode("delete table inet broken");
     await until("the condition of the node's block", conditionOf, (it) => it?.status === "True");
+  });
+
+  it("removes the part of one node by a flag, as before its DaemonSet is deleted", async () => {
+    const agent = "member-3/node-1/node";
+    const pid = found(runningPid(lab.layout, agent));
+    const wordsOf = (file: string): string[] =>
+      readFileSync(`/proc/${pid}/${file}`, "utf8").split("\0").slice(0, -1);
+    const [command = "", ...args] = wordsOf("cmdline");
+    const env = Object.fromEntries(
+      wordsOf("environ").map((it) => [it.slice(0, it.indexOf("=")), it.slice(it.indexOf("=") + 1)]),
+    );
+    const netns = lab.layout.netnsOf(nodeNetns(found(lab.cluster("member-3").nodes[0])));
+    const links = async (): Promise<string> => {
+      const line = inNetns(netns, "ip", ["-br", "link"]);
+      return (await exec(line.command, line.args)).stdout;
+    };
+    expect(await links()).toContain("fl-host");
+    await lab.lab("kill", [agent]);
+    const line = inNetns(netns, command, [...args, "--remove"]);
+    const remover = start(line.command, line.args, { env });
+    const ended = once(remover, "exit");
+    await until("the node's part is removed", links, (it) => !it.includes("fl-host"));
+    remover.kill("SIGTERM");
+    await ended;
+    await lab.lab("restore", [agent]);
+    await until("the node's part is back", links, (it) => it.includes("fl-host"));
   });
 
   it("leaves nothing on the nodes of members that leave the network", async () => {
