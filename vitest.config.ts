@@ -53,6 +53,8 @@ export default defineConfig({
     // The default leaves a core unused, of two as well.
     maxWorkers: availableParallelism(),
     experimental: { viteModuleRunner: false },
+    // The default of 1 s is missed on a busy machine.
+    expect: { poll: { timeout: 20_000 } },
     // By chance: scripts/another-day.ts.
     sequence:
       process.env["TEST_ORDER"] === "random" ? { shuffle: { files: true } } : { sequencer: LongestFirst },
