@@ -32,6 +32,8 @@ const TRIES_MS = 2000;
 let clock: FakeClock;
 let paths: RelayPaths;
 let answers: boolean;
+/** Of the first address alone. */
+let isFirstAway: boolean;
 let sent: UdpEndpoint[];
 /** Answers to what was sent to the first address, which have not arrived yet. */
 let late: (() => void)[];
@@ -46,13 +48,14 @@ function answer(port: number, to: UdpEndpoint, bytes: Uint8Array): void {
   const observed = { address: "203.0.113.9", port: 31_821 };
   const head = { from, to: request.to, epoch, nonce };
   const reply = encodeControl({ kind: "registered", ...head, observed, lifetimeSeconds: 180 }, key);
-  if (answers) paths.receive(reply, port, to);
+  const isAway = isFirstAway && to.address === ENDPOINT.address;
+  if (answers && !isAway) paths.receive(reply, port, to);
   else if (to.address === ENDPOINT.address) late.push(() => paths.receive(reply, port, to));
 }
 
 beforeEach(async () => {
   clock = new FakeClock();
-  [answers, sent, late] = [true, [], []];
+  [answers, isFirstAway, sent, late] = [true, false, [], []];
   paths = new RelayPaths({ ports: { send: answer }, clock, log: silentLogger, onChange: () => {} });
   paths.update([PAIR], { index: 0, keys: new Map([[1, keys.privateKey]]) }, [RELAY]);
   await clock.advance(0);
@@ -93,4 +96,17 @@ it("a relay whose first address answers late is used at that address, so that bo
   expect(sent.at(-1)?.address).toBe("2001:db8::1");
   for (const arrive of late) arrive();
   expect(paths.endpoints()).toEqual(new Map([[PAIR.id, ENDPOINT]]));
+});
+
+it("a relay whose first address was away is used there again when it answers", async () => {
+  isFirstAway = true;
+  paths.verify(PAIR.id);
+  await clock.advance(0);
+  await clock.advance(TRIES_MS);
+  expect([...paths.endpoints().values()]).toEqual([{ address: "2001:db8::1", port: ENDPOINT.port }]);
+  await clock.advance(20_000);
+  expect([...paths.endpoints().values()]).toEqual([{ address: "2001:db8::1", port: ENDPOINT.port }]);
+  isFirstAway = false;
+  await clock.advance(20_000);
+  expect([...paths.endpoints().values()]).toEqual([ENDPOINT]);
 });

@@ -144,6 +144,7 @@ export class RelayPaths implements AsyncDisposable {
       const at = endpoints.findIndex((it) => isSameEndpoint(it, source));
       if (!isOf || at < 0 || !this.#take(registration, bytes, source)) continue;
       // Late, when the next address is tried already: both gateways of a pair should have addresses of one family.
+      if (registration.at !== at) this.#options.onChange();
       registration.at = at;
       return;
     }
@@ -236,11 +237,29 @@ export class RelayPaths implements AsyncDisposable {
         failures = 0;
         await Promise.race([registration.hurry.promise, delay(clock, RENEW_MS, signal).catch(() => {})]);
         registration.hurry = Promise.withResolvers();
+        if (registration.at > 0) await this.#tryFirst(registration);
         continue;
       }
       failures += 1;
       if (failures % TRIES === 0) this.#tryNext(registration);
     }
+  }
+
+  /**
+   * The first address may work again. Between gateways that use addresses of different families, the relay's process forwards in place of
+   * the kernel.
+   */
+  async #tryFirst(registration: Registration): Promise<void> {
+    const { ports, clock } = this.#options;
+    const { pair, endpoints, client, stop } = registration;
+    const [first] = endpoints;
+    if (first === undefined) return;
+    registration.answered = Promise.withResolvers();
+    ports.send(pair.port, first, client.request());
+    await Promise.race([
+      registration.answered.promise,
+      delay(clock, RETRY_MS.first, stop.signal).catch(() => {}),
+    ]);
   }
 
   /** A relay that does not answer, at this address at least, does not forward. */
