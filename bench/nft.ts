@@ -2,16 +2,16 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { exec } from "@fairlead/base/exec.ts";
 import { changeOps, noteOps, recordOf } from "@fairlead/fleet/dataplane/service-proxy/changes.ts";
 import { DesiredElements } from "@fairlead/fleet/dataplane/service-proxy/desired.ts";
 import { PROXY_TABLE } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
 import { planService } from "@fairlead/fleet/dataplane/service-proxy/plan.ts";
 import { renderTable } from "@fairlead/fleet/dataplane/service-proxy/table.ts";
-import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
+import { createNetns, deleteNetns } from "@fairlead/os/netns/netns.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import type { NftDriver } from "@fairlead/os/nft/driver.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { programChains, runInside } from "./proxy/chains.ts";
 
 /**
  * Claims: programming a change of one Service costs the same however many Services there are; by netlink it costs less
@@ -43,8 +43,8 @@ export async function run(): Promise<void> {
   const signal = AbortSignal.timeout(300_000);
   await createNetns(netns, signal);
   try {
-    const idleMs = await medianOf(() => inside(netns, "true", []));
-    const emptyMs = await medianOf(() => inside(netns, "nft", ["-f", "-"], "\n"));
+    const idleMs = await medianOf(() => runInside(netns, "true", []));
+    const emptyMs = await medianOf(() => runInside(netns, "nft", ["-f", "-"], "\n"));
     console.log(
       `limits: a process ${idleMs.toFixed(1)} ms, an nft that does nothing ${emptyMs.toFixed(1)} ms`,
     );
@@ -122,49 +122,17 @@ function endpointAddresses(number: number, round: number): readonly string[] {
   return [at(0), at(1), at(ENDPOINTS - 1 + (round % 2))];
 }
 
-/** Chains per Service and per endpoint, as kube-proxy's nftables mode lays them out. */
+/** The layout of kube-proxy. */
 async function measurePeer(
   netns: string,
   services: number,
 ): Promise<{ readonly fullMs: number; readonly updateMs: number }> {
-  const nft = (script: string): Promise<void> => inside(netns, "nft", ["-f", "-"], script);
-  const numbers = Array.from({ length: services }, (_, at) => at);
-  const script = [
-    "table ip peer {",
-    "map services { type ipv4_addr . inet_proto . inet_service : verdict; }",
-    ...numbers.flatMap((it) => peerChains(it)),
-    "chain dispatch { type nat hook prerouting priority -100; ip daddr . meta l4proto . th dport vmap @services; }",
-    "}",
-    ...numbers.map(
-      (it) => `add element ip peer services { ${serviceAddress(it)} . tcp . 80 : goto service-${it} }`,
-    ),
-    "",
-  ].join("\n");
-  const fullMs = await timed(() => nft(script));
-  const number = services >> 1;
-  let round = 0;
-  const updateMs = await medianOf(() => {
-    const address = endpointAddresses(number, ++round)[ENDPOINTS - 1] ?? "";
-    return nft(
-      `flush chain ip peer endpoint-${number}-2\nadd rule ip peer endpoint-${number}-2 meta l4proto tcp dnat to ${address}:8080\n`,
-    );
-  });
-  await nft("delete table ip peer\n");
+  const beganMs = performance.now();
+  const peer = await programChains(netns, { services, serviceAddress, endpoints: endpointAddresses });
+  const fullMs = performance.now() - beganMs;
+  const updateMs = await medianOf(peer.update);
+  await peer.remove();
   return { fullMs, updateMs };
-}
-
-function peerChains(number: number): readonly string[] {
-  const addresses = endpointAddresses(number, 0);
-  const choices = addresses.map((_, at) => `${at} : goto endpoint-${number}-${at}`).join(", ");
-  return [
-    ...addresses.map((it, at) => `chain endpoint-${number}-${at} { meta l4proto tcp dnat to ${it}:8080; }`),
-    `chain service-${number} { numgen random mod ${ENDPOINTS} vmap { ${choices} }; }`,
-  ];
-}
-
-async function inside(netns: string, command: string, args: readonly string[], input = ""): Promise<void> {
-  const line = inNetns(netns, command, args);
-  await exec(line.command, line.args, { input, timeoutMs: 120_000 });
 }
 
 async function timed(action: () => Promise<void>): Promise<number> {
