@@ -21,7 +21,7 @@ const UNIT = [
 /** What it compares is the machine before a lab and after. */
 const ON_MACHINE = ["test/lab/leftovers.test.ts"];
 /** Run on a flat network and on a parallel one: services have to work alike. Others of them: scripts/test-full.ts. */
-const IN_BOTH_NETWORKS = process.env["TEST_NAT"] ?? "test/lab/mcs-traffic.test.ts";
+const IN_BOTH_NETWORKS = process.env["TEST_NAT"] ?? "test/lab/{chaos,mcs-traffic}.test.ts";
 /** The flag --exclude of vitest does nothing for projects. */
 const EXCLUDED = process.env["TEST_EXCLUDE"]?.split(" ") ?? [];
 const SETUP = ["scripts/same-chance.ts"];
@@ -107,7 +107,7 @@ export default defineConfig({
           ...LAB,
           name: "lab-nat",
           include: [IN_BOTH_NETWORKS],
-          env: { LAB_TOPOLOGY: "nat" },
+          env: { LAB_TOPOLOGY: "nat", CHAOS_MINUTES: process.env["CHAOS_MINUTES"] ?? "0.3" },
           ...(canIsolate ? { pool: isolatedPool } : {}),
         },
       },

@@ -20,8 +20,13 @@ const steps: readonly Step[] = [
     command: ["env", "KILL_EVERY=5", "vitest", "run", "--project", "lab", "test/lab/node-killed.test.ts"],
   },
   {
-    name: "imports on a parallel network",
-    command: ["env", "TEST_NAT=test/lab/mcs-imports.test.ts", "vitest", "run", "--project", "lab-nat"],
+    name: "faults and imports on a parallel network",
+    command: [
+      "env",
+      "TEST_NAT=test/lab/{chaos,fleet-faults,mcs-imports}.test.ts",
+      "CHAOS_MINUTES=3",
+      ...["vitest", "run", "--project", "lab-nat"],
+    ],
   },
   conformance("dual-stack"),
   conformance("IPv4 only", "--ip-family", "ipv4"),
