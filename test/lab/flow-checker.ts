@@ -6,7 +6,13 @@
 
 import { expect } from "vitest";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_IMPORTS,
+  type ServiceImport,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { parseAddress } from "@fairlead/base/netaddr/address.ts";
+import { containsAddress, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { PARALLEL_PREFIXES } from "@fairlead/lab/topology.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { PROXY_TABLE, setName } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
 import { VIRTUAL_IP_LAYOUT } from "@fairlead/fleet/dataplane/virtual-ips/table.ts";
@@ -83,9 +89,9 @@ export class FlowChecker implements AsyncDisposable {
         await lab.client(member),
         MCS_SERVICE_IMPORTS,
         objectKey(namespace, name),
-        (it) => (it.spec?.ips?.length ?? 0) > 0,
+        (it) => addressIn(lab, it) !== undefined,
       );
-      const address = found(imported.spec?.ips?.find((it) => it.includes(".")));
+      const address = found(addressIn(lab, imported));
       checker.#addresses.set(member, address);
       const script = flowScript(`http://${address}/`, of.ports ?? "own");
       await lab.apply(member, shellPod({ namespace, name: podOf(of.service) }, script));
@@ -191,6 +197,13 @@ export class FlowChecker implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#recorder[Symbol.asyncDispose]();
   }
+}
+
+/** In a parallel network, an import has an address of its own cluster until its member has got fleet addresses. */
+function addressIn({ topology }: TestLab, { spec }: ServiceImport): string | undefined {
+  const isFlat = topology.spec.topology === "flat";
+  const prefix = parsePrefix(isFlat ? "0.0.0.0/0" : PARALLEL_PREFIXES.v4);
+  return spec?.ips?.find((it) => it.includes(".") && containsAddress(prefix, parseAddress(it)));
 }
 
 /** A flow is shown with the endpoint's changes in this time before it. Unit: milliseconds. */
