@@ -351,6 +351,7 @@ describeOnKernel("a parallel network", () => {
       "the tunnels with new keys",
       () => epochsOf("member-1"),
       (it) => it.includes(2),
+      { timeoutMs: 90_000 },
     );
     expect(await pings).toContain("400 packets transmitted, 400 received");
   });
@@ -423,7 +424,8 @@ describeOnKernel("a parallel network", () => {
     // A new agent tests at once.
     await lab.lab("kill", ["member-1/node-1/node"]);
     await lab.lab("restore", ["member-1/node-1/node"]);
-    await until("the condition of the node's block", conditionOf, (it) => it?.status === "False");
+    const patience = { timeoutMs: 90_000 };
+    await until("the condition of the node's block", conditionOf, (it) => it?.status === "False", patience);
     const { reason, message } = (await conditionOf()) ?? {};
     expect(reason).toBe("AnswersLost");
     expect(message).toMatch(/over IPv4 from the node to 10\.\S+ arrives in the namespace fleet/);
