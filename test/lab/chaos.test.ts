@@ -34,7 +34,7 @@ const ROUNDS = Math.ceil(LASTS_MS / ROUND_MS);
 const LIMITS = {
   flat: { ownLagMs: 1500, announcedMs: 10_000 },
   // Each packet is encrypted by processes that share the processors with all that is started and killed.
-  nat: { ownLagMs: 3000, announcedMs: 15_000, withdrawnMs: 3000 },
+  nat: { flowMs: 4000, ownLagMs: 3000, announcedMs: 15_000, withdrawnMs: 3000 },
 };
 
 const EXPORTERS = ["member-1", "member-2"];
