@@ -30,6 +30,8 @@ export class HostMonitor implements Component {
   readonly #options: HostMonitorOptions;
   readonly #stop = new AbortController();
   #condition: NewCondition | undefined;
+  /** Why the last test could not be carried out. */
+  #problem = "";
   #running: Promise<void> = Promise.resolve();
 
   constructor(options: HostMonitorOptions) {
@@ -54,12 +56,15 @@ export class HostMonitor implements Component {
   async #run(libc: LibC, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options.deps;
     while (!signal.aborted) {
-      let waitMs = FAILED_MS;
+      let waitMs = WELL_MS;
       try {
         waitMs = await this.#test(libc, signal);
+        this.#problem = "";
       } catch (error) {
-        if (!signal.aborted)
-          log.warn("cannot test the node's route to fleet addresses", { error: messageOf(error) });
+        const problem = messageOf(error);
+        if (!signal.aborted && problem !== this.#problem)
+          log.warn("cannot test the node's route to fleet addresses", { error: problem });
+        this.#problem = problem;
       }
       await delay(clock, waitMs, signal).catch(() => {});
     }
