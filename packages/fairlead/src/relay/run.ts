@@ -81,8 +81,10 @@ export async function runRelay({ signal, log, ready }: ProgramContext, run: Rela
     ),
   );
   const setGateways = relay.setGateways.bind(relay);
-  if (run.gateways !== undefined) await followFile(run.gateways, setGateways, deps, signal);
-  else {
+  if (run.gateways !== undefined) {
+    await followFile(run.gateways, setGateways, deps, signal);
+    ready();
+  } else {
     const config = await clusterConfig(run.kubeconfig, deps);
     const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-relay" }));
     const spec = {
@@ -92,8 +94,9 @@ export async function runRelay({ signal, log, ready }: ProgramContext, run: Rela
       ...defined({ tlsPort: run.tlsPort }),
     };
     const hub = stack.use(createHubRelay({ client, name: run.name, spec, setGateways }, deps));
+    // The hub may be away, or have no Fairlead yet. What the kernel forwards is forwarded all the same.
+    ready();
     await hub.start(signal);
   }
-  ready();
   await untilAborted(signal);
 }
