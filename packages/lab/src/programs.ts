@@ -51,8 +51,7 @@ export function extraKubeconfig(extra: Pick<ExtraProgram, "command">): string {
 
 /** The programs that the owner of the lab added to this cluster. */
 export function extrasOf({ extras }: Pick<LabSpec, "extras">, cluster: LabCluster): readonly ExtraProgram[] {
-  const on = { hub: "hub", member: "nodes", nothing: undefined }[cluster.runs];
-  return extras.filter((it) => it.on === on);
+  return extras.filter((it) => it.on === (cluster.index === 0 ? "hub" : "nodes"));
 }
 
 export function nodeKubeconfig(node: Pick<LabNode, "name">): string {
@@ -113,7 +112,9 @@ function clusterPrograms(
     "node-lease-seconds": leaseSeconds,
   });
   const nodes = cluster.nodes.map((node) => nodeProgram(topology, layout, { cluster, node }));
-  if (cluster.runs === "nothing") return [apiserver, controllers, ...nodes];
+  // Bare nodes, too, refuse pods with the privileges that such programs need.
+  const extras = extraPrograms(topology, layout, cluster);
+  if (cluster.runs === "nothing") return [apiserver, controllers, ...nodes, ...extras];
   const fleetDns = `${cluster.fleetDns.v4}:53`;
   return [
     apiserver,
@@ -129,7 +130,7 @@ function clusterPrograms(
       forward: ["clusterset.local", "fleetboard.local"].map((zone) => `${zone}=${fleetDns}`),
     }),
     ...nodes,
-    ...extraPrograms(topology, layout, cluster),
+    ...extras,
   ];
 }
 

@@ -76,7 +76,7 @@ export interface LabSpec {
 export interface ExtraProgram {
   /** A command of the executable. */
   readonly command: string;
-  /** "nodes": in the network of each node of the members. "hub": in that of the hub. */
+  /** "nodes": in the network of each node of the members, also of bare ones. "hub": in that of the hub. */
   readonly on: "nodes" | "hub";
   /** The user of its requests to the API server of its cluster. */
   readonly user: string;

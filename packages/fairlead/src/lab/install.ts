@@ -32,7 +32,9 @@ export const fleetInstall: FleetInstall = {
   },
   async extra(client, extra, signal) {
     const access = accessOfExtra(extra);
-    if (access !== undefined) await grant(client, [[access, extra.user]], signal);
+    if (access === undefined) return;
+    // "fairlead join" has objects of the same names for pods.
+    await grant(client, [[{ ...access, name: `lab-${access.name}` }, extra.user]], signal);
   },
 };
 
