@@ -3,7 +3,7 @@
  * its own, or on any clusters.
  *
  *   npm run test:e2e [-- --hub-context HUB --member-contexts A,B[,…]] [--image IMAGE] [--keep]
- *                    [--hub-down COMMAND --hub-up COMMAND]
+ *                    [--hub-down COMMAND --hub-up COMMAND] [--network parallel [--relay-address A,…] [--has-agents]]
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -25,6 +25,12 @@ const { values: flags } = parseArgs({
     "member-contexts": { type: "string" },
     /** Fairlead's, as the clusters' nodes find it. */
     image: { type: "string", default: `fairlead.dev/fairlead:${VERSION}` },
+    /** "flat" or "parallel". */
+    network: { type: "string", default: "flat" },
+    /** How members reach the relay. Default: the addresses of the hub's first node. */
+    "relay-address": { type: "string", default: "" },
+    /** Relay and node agents run already. */
+    "has-agents": { type: "boolean", default: false },
     /** Shell commands that take the hub's API server away and bring it back. */
     "hub-down": { type: "string" },
     "hub-up": { type: "string" },
@@ -39,6 +45,14 @@ const MEMBERS = ["member-1", "member-2", "hub"];
 const fairlead = join(root, "bin", "fairlead");
 const tools = join(root, "node_modules", ".tools");
 
+const IS_PARALLEL = flags.network === "parallel";
+
+/** Of the programs in a lab, nodes run the agents themselves. */
+function networkSettings(hasAgents: boolean): Pick<Settings, "parallel"> {
+  const relayAddresses = flags["relay-address"].split(",").filter((it) => it !== "");
+  return IS_PARALLEL ? { parallel: { hasAgents, relayAddresses } } : {};
+}
+
 function programs(): Pick<Settings, "kubectl" | "helm" | "fairlead"> {
   const helm = findProgram("helm", `${tools}:${searchPath()}`);
   if (helm === undefined) throw new Error("cannot find helm on the PATH; install it");
@@ -46,6 +60,8 @@ function programs(): Pick<Settings, "kubectl" | "helm" | "fairlead"> {
 }
 
 async function main(): Promise<void> {
+  if (!IS_PARALLEL && flags.network !== "flat")
+    throw new Error(`--network is flat or parallel, not ${flags.network}`);
   const { "hub-context": hub, "member-contexts": contexts, image, keep } = flags;
   if (hub === undefined && contexts === undefined) return onLab();
   const members = (contexts ?? "").split(",").filter((it) => it !== "");
@@ -61,6 +77,7 @@ async function main(): Promise<void> {
     hubDown: flags["hub-down"],
     hubUp: flags["hub-up"],
     keep,
+    ...networkSettings(flags["has-agents"]),
     ...programs(),
   });
 }
@@ -69,7 +86,7 @@ async function onLab(): Promise<void> {
   if (await inOwnNamespace()) return;
   const signal = untilInterrupted();
   const { image, keep } = flags;
-  const shape = ["--bare", "--members", "2", "--nodes", "2"];
+  const shape = ["--bare", "--members", "2", "--nodes", "2", ...(IS_PARALLEL ? ["--topology", "nat"] : [])];
   const lab = (verb: string, ...args: readonly string[]): string =>
     `${fairlead} lab ${[verb, "--name", LAB, ...args].join(" ")}`;
   try {
@@ -78,11 +95,12 @@ async function onLab(): Promise<void> {
     run({
       kubeconfig,
       hub: "hub",
-      members: MEMBERS,
+      members: IS_PARALLEL ? MEMBERS.slice(0, 2) : MEMBERS,
       image,
       hubDown: lab("kill", "hub/apiserver"),
       hubUp: lab("restore", "hub/apiserver"),
       keep,
+      ...networkSettings(true),
       ...programs(),
     });
   } finally {

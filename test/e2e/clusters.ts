@@ -1,7 +1,7 @@
 /** The clusters of a run, through the programs that people use: kubectl, Helm, and Fairlead's commands. */
 
 import { exec, type ExecOptions } from "@fairlead/base/exec.ts";
-import { chartFolder, type Chart } from "../support/helm.ts";
+import { type AnyChart, chartFolder } from "../support/helm.ts";
 import { until as untilBy } from "../support/waiting.ts";
 import type { Settings } from "./settings.ts";
 
@@ -62,7 +62,7 @@ export class Clusters {
   async chart(
     cluster: string,
     verb: readonly string[],
-    chart: Chart,
+    chart: AnyChart,
     set: readonly string[] = [],
   ): Promise<void> {
     const { image } = this.settings;

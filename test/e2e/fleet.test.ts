@@ -2,15 +2,19 @@ import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Clusters, until, SYSTEM } from "./clusters.ts";
 import { Fleet, HELLO, REPLICAS, untilOffered } from "./fleet.ts";
+import { Load, type Tally } from "./load.ts";
 import {
+  CLIENT,
   fleetExport,
   KINDS,
   mcsExport,
   multiClusterService,
   NAMESPACE,
   namespace,
+  PLAIN_CLIENT,
   service,
 } from "./manifests.ts";
+import { FLEET_DEVICE } from "./parallel.ts";
 import { readSettings } from "./settings.ts";
 import { differences, takeSnapshot } from "./snapshot.ts";
 
@@ -23,27 +27,35 @@ const settings = readSettings();
 const stop = new AbortController();
 const clusters = new Clusters(settings, stop.signal);
 const fleet = new Fleet(clusters);
-const { load, exporter, importer } = fleet;
+const { load, network, exporter, importer } = fleet;
 const BY_ADDRESS = "address";
 const BY_NAME = "name";
 const NAME = `${HELLO}.${NAMESPACE}.svc.clusterset.local`;
-const imageFlags = ["--image", settings.image];
+const joinFlags = ["--image", settings.image, ...network.joinFlags];
 let isRemoved = false;
 
-const urlOf = (address: string): string => `http://${address.includes(":") ? `[${address}]` : address}/`;
+const urlOf = (address: string, port = 80): string =>
+  `http://${address.includes(":") ? `[${address}]` : address}:${port}/`;
 
 beforeAll(async () => {
   await fleet.look();
   await clusters.chart(clusters.hub, ["install", "--create-namespace"], "fairlead-hub");
   await clusters.helm(clusters.hub, ["test", "fairlead-hub"]);
+  await network.installOnHub();
   for (const member of clusters.members) {
     if (member === exporter) {
-      await clusters.chart(member, ["install", "--create-namespace"], "fairlead-member");
-      await clusters.fairlead(["join", ...clusters.ofMember(member), "--agent", "none", ...imageFlags]);
+      await clusters.chart(
+        member,
+        ["install", "--create-namespace"],
+        "fairlead-member",
+        network.memberValues,
+      );
+      await clusters.fairlead(["join", ...clusters.ofMember(member), "--agent", "none", ...joinFlags]);
       await clusters.helm(member, ["test", "fairlead-member"]);
-    } else await clusters.fairlead(["join", ...clusters.ofMember(member), ...imageFlags]);
-    await clusters.fairlead(["dns", "setup", "--context", member]);
+    } else await clusters.fairlead(["join", ...clusters.ofMember(member), ...joinFlags]);
   }
+  await network.untilAgentsRun();
+  for (const member of clusters.members) await clusters.fairlead(["dns", "setup", "--context", member]);
 });
 
 afterAll(async () => {
@@ -97,6 +109,9 @@ describe("a service that one cluster exports", () => {
     ]);
     const domain = `${name}.${NAMESPACE}.svc.clusterset.local`;
     const resolved = (): Promise<readonly string[]> => fleet.inClient("resolve", domain);
+    const fleetAddresses = network.isUsed ? await network.addressesOf(exporter, name) : undefined;
+    const addressesOf = ({ metadata, status }: Pod): readonly string[] =>
+      fleetAddresses?.get(metadata.name) ?? status.podIPs.map((it) => it.ip);
     const wanted = (pods?.items ?? []).flatMap((it) => addressesOf(it)).toSorted();
     await until("the name has the pods' addresses", resolved, (it) => it.join() === wanted.join());
     for (const pod of pods?.items ?? [])
@@ -228,7 +243,7 @@ describe("a service that two clusters export", () => {
         "--agent",
         "none",
         "--rotate",
-        ...imageFlags,
+        ...joinFlags,
       ]);
       await fleet.scale(exporter, HELLO, REPLICAS + 1);
       await untilOffered(fleet, HELLO, 2 * REPLICAS + 1);
@@ -241,18 +256,19 @@ describe("a service that two clusters export", () => {
     await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
       await clusters.fairlead(["leave", ...clusters.ofMember(exporter)]);
       await load.untilAnsweredBy(importer);
-      await clusters.fairlead(["join", ...clusters.ofMember(exporter), "--agent", "none", ...imageFlags]);
+      await clusters.fairlead(["join", ...clusters.ofMember(exporter), "--agent", "none", ...joinFlags]);
       await load.untilAnsweredBy(exporter, importer);
     });
   });
 
   it("loses no request while the charts are upgraded and rolled back", async () => {
     const changed = ["podAnnotations.e2e=upgraded"];
+    const ofMember = [...changed, ...network.memberValues];
     await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
       await clusters.chart(clusters.hub, ["upgrade"], "fairlead-hub", changed);
       for (const member of clusters.members) {
         const takesOver = member === exporter ? [] : ["--install", "--take-ownership"];
-        await clusters.chart(member, ["upgrade", ...takesOver], "fairlead-member", changed);
+        await clusters.chart(member, ["upgrade", ...takesOver], "fairlead-member", ofMember);
       }
       await clusters.helm(exporter, ["rollback", "fairlead-member", "1", "--wait", "--timeout", "240s"]);
     });
@@ -275,6 +291,68 @@ describe("a service that two clusters export", () => {
   });
 });
 
+describe.runIf(network.isUsed)("a parallel network", () => {
+  beforeAll(async () => {
+    await clusters.apply(exporter, mcsExport(HELLO));
+    await load.untilAnsweredBy(exporter);
+  });
+
+  it("gives a pod an interface with its fleet addresses, by which others see it, over each family", async () => {
+    const [own = []] = (await network.addressesOf(importer, CLIENT)).values();
+    const interfaces = (): Promise<Readonly<Record<string, readonly string[]>>> =>
+      fleet.inClient("interfaces");
+    await until("the client has its interface", interfaces, (it) => it[FLEET_DEVICE]?.length === own.length);
+    expect((await interfaces())[FLEET_DEVICE]).toEqual(own.toSorted());
+    const servers = [...(await network.addressesOf(exporter, HELLO)).values()].flat();
+    for (const address of [...(await fleet.importedAddresses(HELLO)), ...servers])
+      expect(await fleet.clientAddresses(urlOf(address, servers.includes(address) ? 8080 : 80))).toEqual([
+        own.find((it) => it.includes(":") === address.includes(":")),
+      ]);
+  });
+
+  it("carries requests of pods without an interface", async () => {
+    await fleet.startClient([`${BY_NAME}=http://${NAME}/`], PLAIN_CLIENT);
+    await new Load(clusters, importer, PLAIN_CLIENT).untilAnsweredBy(exporter);
+    await clusters.kubectl(importer, ["-n", NAMESPACE, "delete", `deployment/${PLAIN_CLIENT}`]);
+  });
+
+  it("opens what is exported only", async () => {
+    const [address = ""] = [...(await network.addressesOf(exporter, HELLO)).values()][0] ?? [];
+    const { failed } = await fleet.inClient<Tally>("ask", `http://${address}:8081/`, "1");
+    expect(failed).toBe(1);
+  });
+
+  it("loses no request while the gateways exchange their keys", async () => {
+    const epoch = (): Promise<number> => network.keyEpoch();
+    const before = await epoch();
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      await network.rotateKeys();
+      await until("the next epoch of keys", epoch, (it) => it > before);
+      await load.pass(10);
+    });
+  });
+
+  it("reports a path between all members", async () => {
+    const args = ["status", "--hub-context", clusters.hub, "--paths"];
+    await until(
+      "all paths",
+      () => clusters.fairlead(args, { allowFailure: true }),
+      (it) => !/\b(none|unknown)\b/.test(it) && /\b(direct|relay|tcp)\b/.test(it),
+    );
+  });
+
+  afterAll(async () => {
+    await clusters.kubectl(exporter, [
+      "-n",
+      NAMESPACE,
+      "delete",
+      KINDS.mcsExport,
+      HELLO,
+      "--ignore-not-found",
+    ]);
+  });
+});
+
 describe("Fairlead", () => {
   it("verifies the network from every member to every other, and removes what it created", async () => {
     const contexts = ["--member-contexts", clusters.members.join()];
@@ -284,7 +362,7 @@ describe("Fairlead", () => {
     expect(summary).toMatchObject({ pairs, pairsPassed: pairs, failed: 0 });
   });
 
-  it.skipIf(settings.keep)("leaves nothing behind when it is uninstalled", async () => {
+  it.skipIf(settings.keep || network.hasAgents)("leaves nothing behind when it is uninstalled", async () => {
     await fleet.remove();
     isRemoved = true;
     for (const cluster of clusters.all)
@@ -300,10 +378,6 @@ describe("Fairlead", () => {
 async function conditionOf(member: string, name: string, type: string): Promise<string | undefined> {
   const found = await clusters.find<WithConditions>(member, ["-n", NAMESPACE, KINDS.mcsExport, name]);
   return found?.status?.conditions?.find((it) => it.type === type)?.status;
-}
-
-function addressesOf(pod: Pod): readonly string[] {
-  return pod.status.podIPs.map((it) => it.ip);
 }
 
 async function untilFleetRuns(cluster: string): Promise<void> {

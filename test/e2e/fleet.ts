@@ -3,7 +3,8 @@
 import { expect } from "vitest";
 import { type Clusters, until, SYSTEM } from "./clusters.ts";
 import { Load, type Tally } from "./load.ts";
-import { client, KINDS, NAMESPACE, namespace, scripts, server, service } from "./manifests.ts";
+import { client, CLIENT, KINDS, NAMESPACE, namespace, scripts, server, service } from "./manifests.ts";
+import { ParallelNetwork } from "./parallel.ts";
 import { type AnyObject, type Snapshot, takeSnapshot } from "./snapshot.ts";
 
 export const HELLO = "hello";
@@ -26,10 +27,12 @@ export class Fleet {
   /** What each cluster had before. */
   readonly before = new Map<string, Snapshot>();
   readonly load: Load;
+  readonly network: ParallelNetwork;
 
   constructor(clusters: Clusters) {
     this.clusters = clusters;
     this.load = new Load(clusters, this.importer);
+    this.network = new ParallelNetwork(clusters);
   }
 
   get exporter(): string {
@@ -46,7 +49,7 @@ export class Fleet {
     for (const cluster of this.clusters.all) {
       const snapshot = await takeSnapshot(this.clusters, cluster);
       for (const name of [SYSTEM, NAMESPACE])
-        if (snapshot.has(`Namespace /${name}`))
+        if (snapshot.has(`Namespace /${name}`) && !(this.network.hasAgents && name === SYSTEM))
           throw new Error(
             `cluster ${cluster} has namespace ${name} already: the suite wants clusters without Fairlead`,
           );
@@ -68,15 +71,15 @@ export class Fleet {
     await this.clusters.rolledOut(cluster, NAMESPACE, `${kind.toLowerCase()}/${name}`);
   }
 
-  async startClient(targets: readonly string[]): Promise<void> {
+  async startClient(targets: readonly string[], name = CLIENT): Promise<void> {
     const { image } = this.clusters.settings;
-    await this.clusters.apply(this.importer, namespace(), scripts(), client(image, targets));
-    await this.clusters.rolledOut(this.importer, NAMESPACE, "deployment/client");
+    await this.clusters.apply(this.importer, namespace(), scripts(), client(name, image, targets));
+    await this.clusters.rolledOut(this.importer, NAMESPACE, `deployment/${name}`);
   }
 
   /** Runs the client's script in its pod. */
   async inClient<T>(...args: readonly string[]): Promise<T> {
-    const exec = ["-n", NAMESPACE, "exec", "deployment/client", "--", "node", "/e2e/client.mjs", ...args];
+    const exec = ["-n", NAMESPACE, "exec", `deployment/${CLIENT}`, "--", "node", "/e2e/client.mjs", ...args];
     return JSON.parse(await this.clusters.kubectl(this.importer, exec)) as T;
   }
 
@@ -84,6 +87,13 @@ export class Fleet {
   async expectAnswers(url: string, cluster: string): Promise<void> {
     const { by, errors } = await this.inClient<Tally>("ask", url, "10");
     expect({ url, by, errors }).toEqual({ url, by: { [cluster]: 10 }, errors: {} });
+  }
+
+  /** By which the server sees the client in ten requests. */
+  async clientAddresses(url: string): Promise<readonly string[]> {
+    const { clients, errors } = await this.inClient<Tally>("ask", url, "10");
+    expect({ url, errors }).toEqual({ url, errors: {} });
+    return Object.keys(clients);
   }
 
   async scale(cluster: string, name: string, replicas: number): Promise<void> {
@@ -126,6 +136,7 @@ export class Fleet {
   /** Deletes everything that the run created. Absent objects are fine: the run may have ended anywhere. */
   async remove(): Promise<void> {
     const { clusters } = this;
+    await this.network.remove();
     for (const cluster of clusters.members) await this.#removeMember(cluster);
     await clusters.helm(clusters.hub, ["uninstall", "fairlead-hub", "--wait", "--ignore-not-found"]);
     for (const cluster of clusters.all) await this.#clear(cluster);
@@ -162,7 +173,7 @@ export class Fleet {
     const named = await clusters.find<{ items: readonly AnyObject[] }>(cluster, ["crd,namespaces,csr"]);
     const ours = (named?.items ?? []).filter(
       ({ kind, metadata }) =>
-        (kind === "Namespace" && [NAMESPACE, SYSTEM, VIEW].includes(metadata.name)) ||
+        (kind === "Namespace" && ([NAMESPACE, SYSTEM].includes(metadata.name) || VIEW.test(metadata.name))) ||
         (kind === "CertificateSigningRequest" && metadata.name.startsWith("fleet-member-")) ||
         (kind === "CustomResourceDefinition" &&
           FLEET_GROUPS.test(metadata.name) &&
@@ -184,12 +195,12 @@ export class Fleet {
 }
 
 /** The hub's, of what members can import. */
-const VIEW = "fleet-view-default";
+const VIEW = /^fleet-view-/;
 /** What \`join\` gives members on the hub. */
 const ASK = "fairlead-certificates";
 
 const FLEET_GROUPS =
-  /\.(networking\.fleet\.azure\.com|cluster\.kubernetes-fleet\.io|multicluster\.x-k8s\.io|fairlead\.dev)$/;
+  /\.(networking\.fleet\.azure\.com|cluster\.kubernetes-fleet\.io|multicluster\.x-k8s\.io|fairlead\.dev|fleetboard\.io)$/;
 
 /** Waits until the importer offers so many endpoints of a service. */
 export async function untilOffered(fleet: Fleet, name: string, count: number): Promise<void> {

@@ -9,6 +9,8 @@ export interface Tally {
   readonly failed: number;
   /** Answers by the cluster that gave them. */
   readonly by: Readonly<Record<string, number>>;
+  /** Answers by the address that the server sees. */
+  readonly clients: Readonly<Record<string, number>>;
   readonly errors: Readonly<Record<string, number>>;
 }
 
@@ -21,10 +23,12 @@ const AFTERMATH = 4;
 export class Load {
   readonly #clusters: Clusters;
   readonly #cluster: string;
+  readonly #client: string;
 
-  constructor(clusters: Clusters, cluster: string) {
+  constructor(clusters: Clusters, cluster: string, client = CLIENT) {
     this.#clusters = clusters;
     this.#cluster = cluster;
+    this.#client = client;
   }
 
   /** Runs `change` and returns the results of the requests during it, by target. */
@@ -84,7 +88,7 @@ export class Load {
   }
 
   async #seconds(): Promise<readonly Second[]> {
-    const logs = ["-n", NAMESPACE, "logs", `deployment/${CLIENT}`, "--tail=-1"];
+    const logs = ["-n", NAMESPACE, "logs", `deployment/${this.#client}`, "--tail=-1"];
     const text = await this.#clusters.kubectl(this.#cluster, logs);
     const lines = text.split("\n").filter((it) => it.startsWith("{") && it.endsWith("}"));
     return lines.map((it) => JSON.parse(it) as Second);
@@ -103,6 +107,7 @@ function sumOf(seconds: readonly Second[]): Second {
               asked: sum.asked + tally.asked,
               failed: sum.failed + tally.failed,
               by: add(sum.by, tally.by),
+              clients: add(sum.clients, tally.clients),
               errors: add(sum.errors, tally.errors),
             };
     }

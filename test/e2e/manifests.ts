@@ -1,10 +1,13 @@
 /** The objects that the suite installs in a cluster in addition to Fairlead: servers, Services, and a client. */
 
+import { ATTACH_LABEL } from "@fairlead/fleet/dataplane/pod-attachment/selection.ts";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 export const NAMESPACE = "fairlead-e2e";
 export const CLIENT = "client";
+/** Without an interface in a parallel network. */
+export const PLAIN_CLIENT = "plain-client";
 const SCRIPTS = "scripts";
 
 type Manifest = Readonly<Record<string, unknown>>;
@@ -48,9 +51,14 @@ export function server({ name, cluster, image, replicas, kind = "Deployment" }: 
 }
 
 /** @param targets - What it asks without an end, as `NAME=URL`. */
-export function client(image: string, targets: readonly string[]): Manifest {
+export function client(name: string, image: string, targets: readonly string[]): Manifest {
   return workload(
-    { kind: "Deployment", name: CLIENT, replicas: 1 },
+    {
+      kind: "Deployment",
+      name,
+      replicas: 1,
+      labels: name === PLAIN_CLIENT ? { [ATTACH_LABEL]: "false" } : {},
+    },
     {
       name: "client",
       image,
@@ -61,10 +69,13 @@ export function client(image: string, targets: readonly string[]): Manifest {
   );
 }
 
-function workload(
-  { kind, name, replicas }: Pick<Server, "name" | "replicas"> & { readonly kind: string },
-  container: object,
-): Manifest {
+interface Workload extends Pick<Server, "name" | "replicas"> {
+  readonly kind: string;
+  /** Of its pods. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+function workload({ kind, name, replicas, labels: more = {} }: Workload, container: object): Manifest {
   const labels = { app: name };
   const securityContext = {
     allowPrivilegeEscalation: false,
@@ -80,7 +91,7 @@ function workload(
       ...(kind === "StatefulSet" ? { serviceName: name, podManagementPolicy: "Parallel" } : {}),
       selector: { matchLabels: labels },
       template: {
-        metadata: { labels },
+        metadata: { labels: { ...labels, ...more } },
         spec: {
           automountServiceAccountToken: false,
           enableServiceLinks: false,

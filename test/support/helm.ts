@@ -11,7 +11,7 @@ import { HELM, OLDER_HELM } from "../../packages/apiserver/test/support.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 export const CHARTS = ["fairlead-hub", "fairlead-member"] as const;
 export type Chart = (typeof CHARTS)[number];
-type AnyChart = Chart | "fairlead-node" | "fairlead-relay";
+export type AnyChart = Chart | "fairlead-node" | "fairlead-relay";
 export const chartFolder = (chart: AnyChart): string => join(ROOT, "charts", chart);
 
 /** Helm 4 and 3, if available. Helm 4 applies on the server, Helm 3 by its own patch. */

@@ -2,9 +2,11 @@
 //
 //   load NAME=URL…      asks each URL without an end, and prints a line a second: what was answered and what failed
 //   ask URL COUNT       asks COUNT times, one after another
+//   interfaces          addresses by interface
 //   resolve NAME        the addresses of a name, by the resolver of the pod
 import { lookup } from "node:dns/promises";
 import { get } from "node:http";
+import { networkInterfaces } from "node:os";
 
 const EVERY_MS = 50;
 const TIMEOUT_MS = 3000;
@@ -14,7 +16,9 @@ const MAX_UNDER_WAY = 100;
 const FIRST_PORT = 2048;
 const LAST_PORT = 65_535;
 
-const nothing = () => ({ asked: 0, failed: 0, by: {}, errors: {} });
+const isGlobal = ({ address }) => !address.startsWith("fe80:");
+
+const nothing = () => ({ asked: 0, failed: 0, by: {}, clients: {}, errors: {} });
 
 /**
  * Each request is a connection of its own, from a port that none of the last minutes had: an unanswered connection
@@ -34,7 +38,7 @@ function ask(url) {
       response.on("error", reject);
       response.on("end", () => {
         try {
-          resolve(JSON.parse(text).cluster);
+          resolve(JSON.parse(text));
         } catch (error) {
           reject(error);
         }
@@ -47,8 +51,9 @@ function ask(url) {
 async function askInto(tally, url) {
   tally.asked++;
   try {
-    const cluster = await ask(url);
+    const { cluster, client } = await ask(url);
     tally.by[cluster] = (tally.by[cluster] ?? 0) + 1;
+    tally.clients[client] = (tally.clients[client] ?? 0) + 1;
   } catch (error) {
     tally.failed++;
     const code = error.name === "TimeoutError" ? "timeout" : (error.code ?? error.name);
@@ -78,10 +83,11 @@ function load(targets) {
   }, 1000);
 }
 
-function add(sum, { asked, failed, by, errors }) {
+function add(sum, { asked, failed, by, clients, errors }) {
   sum.asked += asked;
   sum.failed += failed;
   for (const [key, count] of Object.entries(by)) sum.by[key] = (sum.by[key] ?? 0) + count;
+  for (const [key, count] of Object.entries(clients)) sum.clients[key] = (sum.clients[key] ?? 0) + count;
   for (const [key, count] of Object.entries(errors)) sum.errors[key] = (sum.errors[key] ?? 0) + count;
 }
 
@@ -93,6 +99,16 @@ if (verb === "load") {
   const tally = nothing();
   for (let left = Number(rest[1]); left > 0; left--) await askInto(tally, rest[0]);
   process.stdout.write(JSON.stringify(tally));
+} else if (verb === "interfaces") {
+  const all = Object.entries(networkInterfaces());
+  const addresses = all.map(([name, found]) => [
+    name,
+    found
+      .filter(isGlobal)
+      .map((it) => it.address)
+      .toSorted(),
+  ]);
+  process.stdout.write(JSON.stringify(Object.fromEntries(addresses)));
 } else {
   const found = await lookup(rest[0], { all: true }).catch(() => []);
   process.stdout.write(JSON.stringify(found.map((it) => it.address).toSorted()));

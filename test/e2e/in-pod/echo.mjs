@@ -1,17 +1,19 @@
-// Answers every HTTP request with its own name. Asked to end, it keeps serving for a while, unready, until all clients know.
+// Answers every HTTP request with its own name and the address of the client. Asked to end, it keeps serving for a while, unready, until all clients know.
 import { createServer } from "node:http";
 
 const SERVE_ON_MS = 8000;
 
 let isEnding = false;
-const answer = JSON.stringify({ cluster: process.env.CLUSTER, pod: process.env.POD });
+const { CLUSTER: cluster, POD: pod } = process.env;
+const answerTo = ({ remoteAddress = "" }) =>
+  JSON.stringify({ cluster, pod, client: remoteAddress.replace("::ffff:", "") });
 const server = createServer((request, response) => {
   const isProbe = request.url === "/readyz";
   response.writeHead(isProbe && isEnding ? 503 : 200, {
     "content-type": "application/json",
     connection: "close",
   });
-  response.end(isProbe ? "" : answer);
+  response.end(isProbe ? "" : answerTo(request.socket));
 });
 server.listen(8080);
 process.on("SIGTERM", () => {

@@ -1,0 +1,162 @@
+/** The parallel network of a run, installed as docs/guide/parallel-network.md and docs/guide/relay.md say. */
+
+import { VERSION } from "@fairlead/base/version.ts";
+import type { AddressBlock } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { type Clusters, SYSTEM, until } from "./clusters.ts";
+import { NAMESPACE } from "./manifests.ts";
+
+const PROFILE = "e2e";
+export const FLEET_DEVICE = "eth-fleet";
+
+interface Listed<T> {
+  readonly items: readonly T[];
+}
+
+interface NodeObject {
+  readonly metadata: { readonly labels?: Readonly<Record<string, string>> };
+  readonly status: { readonly addresses: readonly { readonly type: string; readonly address: string }[] };
+}
+
+interface Named {
+  readonly metadata: { readonly name: string; readonly uid: string };
+}
+
+export class ParallelNetwork {
+  readonly #clusters: Clusters;
+
+  constructor(clusters: Clusters) {
+    this.#clusters = clusters;
+  }
+
+  /** Whether this run is about such a network at all. */
+  get isUsed(): boolean {
+    return this.#clusters.settings.parallel !== undefined;
+  }
+
+  /** The lab gave its node agents their rights, in `fleet-system`. */
+  get hasAgents(): boolean {
+    return this.isUsed && !this.#installsAgents;
+  }
+
+  get #installsAgents(): boolean {
+    return this.#clusters.settings.parallel?.hasAgents === false;
+  }
+
+  /** More arguments of `fairlead join`. */
+  get joinFlags(): readonly string[] {
+    return this.isUsed ? ["--parallel-profile", PROFILE] : [];
+  }
+
+  /** More values of the chart of a member: its agent may install those of nodes. */
+  get memberValues(): readonly string[] {
+    return this.#installsAgents ? ["nodes.install=true"] : [];
+  }
+
+  /** After the hub's chart, and before members join. */
+  async installOnHub(): Promise<void> {
+    const clusters = this.#clusters;
+    if (!this.isUsed) return;
+    await clusters.apply(clusters.hub, {
+      apiVersion: "fairlead.dev/v1alpha1",
+      kind: "ClusterMeshProfile",
+      metadata: { name: PROFILE },
+      spec: {
+        memberSelector: {},
+        network: { mode: "parallel" },
+        ...(this.#installsAgents ? { version: VERSION } : {}),
+      },
+    });
+    if (!this.#installsAgents) return;
+    const node = (await clusters.find<Listed<NodeObject>>(clusters.hub, ["nodes"]))?.items[0];
+    const of = (type: string): readonly string[] =>
+      (node?.status.addresses ?? []).filter((it) => it.type === type).map((it) => it.address);
+    const external = of("ExternalIP");
+    const given = clusters.settings.parallel?.relayAddresses ?? [];
+    const addresses = given.length > 0 ? given : external.length > 0 ? external : of("InternalIP");
+    await clusters.chart(clusters.hub, ["install"], "fairlead-relay", [
+      "relays[0].name=relay",
+      `relays[0].nodeSelector.kubernetes\\.io/hostname=${node?.metadata.labels?.["kubernetes.io/hostname"]}`,
+      ...addresses.map((it, index) => `relays[0].addresses[${index}]=${it}`),
+    ]);
+  }
+
+  async keyEpoch(): Promise<number> {
+    const profile = await this.#clusters.find<{ status?: { keyEpoch?: number } }>(this.#clusters.hub, [
+      PROFILES,
+      PROFILE,
+    ]);
+    return profile?.status?.keyEpoch ?? 0;
+  }
+
+  async rotateKeys(): Promise<void> {
+    const annotation = `fairlead.dev/rotate-keys=${Date.now()}`;
+    await this.#clusters.kubectl(this.#clusters.hub, [
+      "annotate",
+      "--overwrite",
+      PROFILES,
+      PROFILE,
+      annotation,
+    ]);
+  }
+
+  /** Fleet addresses of the pods of an app, by name of the pod. Waits until all have some. */
+  async addressesOf(cluster: string, app: string): Promise<ReadonlyMap<string, readonly string[]>> {
+    const clusters = this.#clusters;
+    const read = async (): Promise<ReadonlyMap<string, readonly string[]>> => {
+      const selector = ["-n", NAMESPACE, "pods", "-l", `app=${app}`];
+      const pods = await clusters.find<Listed<Named>>(cluster, selector);
+      const blocks = await clusters.find<Listed<AddressBlock>>(cluster, ["-n", SYSTEM, BLOCKS]);
+      const allocations = (blocks?.items ?? []).flatMap((it) => it.status?.allocations ?? []);
+      return new Map(
+        (pods?.items ?? []).map(({ metadata: { name, uid } }) => {
+          const found = allocations.find((it) => it.podUID === uid);
+          return [name, [found?.ipv4, found?.ipv6].filter((it) => it !== undefined)];
+        }),
+      );
+    };
+    return until(`fleet addresses of ${app} in ${cluster}`, read, (it) =>
+      [...it.values()].every((addresses) => addresses.length > 0),
+    );
+  }
+
+  /** Waits until the agents of all nodes run, which the members install. */
+  async untilAgentsRun(): Promise<void> {
+    const clusters = this.#clusters;
+    if (!this.#installsAgents) return;
+    const read = () => clusters.find<WithConditions>(clusters.hub, [PROFILES, PROFILE]);
+    await until("the agents of the nodes", read, (it) =>
+      ["NodeAgentsInstalled", "Ready"].every((type) =>
+        it?.status?.conditions?.some((one) => one.type === type && one.status === "True"),
+      ),
+    );
+  }
+
+  /** The profile goes first: nodes remove their part of the network before their agents are removed. */
+  async remove(): Promise<void> {
+    const clusters = this.#clusters;
+    if (!this.isUsed) return;
+    if ((await clusters.find(clusters.hub, ["crd", PROFILES])) !== undefined)
+      await clusters.kubectl(clusters.hub, [
+        "delete",
+        PROFILES,
+        PROFILE,
+        "--ignore-not-found",
+        "--timeout=60s",
+      ]);
+    if (!this.#installsAgents) return;
+    for (const member of clusters.members)
+      await until(
+        `the nodes of ${member} have left the network`,
+        async () => (await clusters.find<Listed<Named>>(member, ["-n", SYSTEM, "daemonsets"]))?.items ?? [],
+        (it) => it.length === 0,
+      );
+    await clusters.helm(clusters.hub, ["uninstall", "fairlead-relay", "--wait", "--ignore-not-found"]);
+  }
+}
+
+interface WithConditions {
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+const PROFILES = "clustermeshprofiles.fairlead.dev";
+const BLOCKS = "addressblocks.fairlead.dev";
