@@ -1,6 +1,9 @@
 import { afterAll, expect, it } from "vitest";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { loadLibC } from "@fairlead/os/libc/libc.ts";
+import { diffTable } from "@fairlead/os/nft/diff.ts";
+import type { NftSet, NftTable } from "@fairlead/os/nft/state.ts";
+import { createNetns, deleteNetns } from "@fairlead/os/netns/netns.ts";
 import { describeNftDriver } from "@fairlead/os/nft/contract.ts";
 import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
 
@@ -17,6 +20,23 @@ describeOnKernel("on the kernel", () => {
     async () => createNft({ netns: await fixture.netns("fallback"), loadLibC: async () => undefined }),
     { runs: 3 },
   );
+  it("works in the namespace that the file is of, also after that one was made again", async () => {
+    const netns = await fixture.netns("again");
+    const signal = AbortSignal.timeout(60_000);
+    const table = { family: "inet", name: "t" } as const;
+    const set: NftSet = { key: ["ipv4_addr"], elements: new Map([["10.0.0.1", ""]]) };
+    const empty: NftTable = { chains: new Map(), sets: new Map([["s", { ...set, elements: new Map() }]]) };
+    const full: NftTable = { chains: new Map(), sets: new Map([["s", set]]) };
+    using nft = createNft({ netns });
+    for (let time = 0; time < 2; time++) {
+      await nft.apply(table, diffTable(undefined, empty), signal);
+      await nft.apply(table, diffTable(empty, full), signal);
+      expect((await nft.read(table, signal))?.sets.get("s")?.elements.size).toBe(1);
+      await deleteNetns(netns, signal);
+      await createNetns(netns, signal);
+    }
+  });
+
   it("finds the C library here, so that the tests above mean what they say", async () => {
     expect(await loadLibC()).toBeDefined();
   });

@@ -6,6 +6,7 @@ import type { NftTableName } from "../state.ts";
 import { elementMessages } from "./elements.ts";
 import { parseAcknowledgements, renderBatch } from "./message.ts";
 import { type LibC, loadLibC } from "#libc/libc.ts";
+import { netnsInode } from "#netns/netns.ts";
 import { type NetlinkSocket, openNetlinkSocket } from "./socket.ts";
 
 export interface NftOptions {
@@ -33,6 +34,8 @@ class TwoWayNft implements NftDriver {
   #socket: NetlinkSocket | undefined;
   /** undefined: not tried yet. */
   #hasNetlink: boolean | undefined;
+  /** Of the namespace that the socket is in: the file may be of another one later. */
+  #inode: number | undefined;
   #sequence = 1;
 
   constructor(execNft: NftDriver, options: NftOptions) {
@@ -67,15 +70,19 @@ class TwoWayNft implements NftDriver {
   [Symbol.dispose](): void {
     this.#socket?.[Symbol.dispose]();
     this.#socket = undefined;
-    this.#hasNetlink = false;
     this.#exec[Symbol.dispose]();
   }
 
   async #open(): Promise<NetlinkSocket | undefined> {
-    if (this.#hasNetlink !== undefined) return this.#socket;
+    const { netns } = this.#options;
+    const inode = netns === undefined ? undefined : await netnsInode(netns);
+    if (this.#hasNetlink !== undefined && inode === this.#inode) return this.#socket;
+    this.#socket?.[Symbol.dispose]();
+    this.#socket = undefined;
+    this.#inode = inode;
     const libc = await (this.#options.loadLibC ?? loadLibC)();
     try {
-      if (libc !== undefined) this.#socket = openNetlinkSocket(libc, this.#options.netns);
+      if (libc !== undefined) this.#socket = openNetlinkSocket(libc, netns);
     } catch (error) {
       if (!hasCode(error, "NFT_FAILED")) throw error;
     }
