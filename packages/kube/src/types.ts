@@ -196,6 +196,11 @@ export interface ControllerOptions {
   readonly sources: readonly Source[];
   /** Keys worked on at the same time. Default: 4. */
   readonly concurrency?: number;
+  /**
+   * Longest wait until a failed reconcile is tried again. Absent: 1000 s, as in controller-runtime. Shorter where no watch reports that the
+   * cause is gone, such as a program missing on a node. Unit: milliseconds.
+   */
+  readonly maxRetryMs?: number;
 }
 
 /** An informer and the keys that a change in it makes due. Made by `watching()`. */

@@ -139,6 +139,26 @@ describe("a controller", () => {
     expect(passedAt).toBeGreaterThan(0);
   });
 
+  it("waits for a retry as long as its options allow, however often it failed", async () => {
+    let isBroken = true;
+    let passedAt = 0;
+    const { controller } = await started(
+      async () => {
+        await Promise.resolve();
+        if (isBroken) throw new Error("the program wg is missing");
+        passedAt = clock.now();
+      },
+      { maxRetryMs: 10_000 },
+    );
+    controller.enqueue(one);
+    await clock.advance(3_600_000);
+    isBroken = false;
+    const mendedAt = clock.now();
+    await clock.advance(60_000);
+    expect(passedAt - mendedAt).toBeLessThanOrEqual(10_000);
+    expect(passedAt).toBeGreaterThan(0);
+  });
+
   it("runs again after requeueAfterMs, unless a later reconcile does not request it", async () => {
     const results: ReconcileResult[] = [{ requeueAfterMs: 5000 }, { requeueAfterMs: 5000 }, {}];
     const { controller } = await started(async (key) => {

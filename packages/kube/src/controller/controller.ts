@@ -135,7 +135,10 @@ class QueueController implements Controller {
 
   #onFailure(key: ObjectKey, error: unknown): void {
     const isOutage = hasCode(error, "API_UNAVAILABLE", "API_TIMEOUT", "API_TOO_MANY_REQUESTS");
-    const delayMs = this.#queue.addRateLimited(key, isOutage ? MAX_OUTAGE_RETRY_MS : undefined);
+    const delayMs = this.#queue.addRateLimited(
+      key,
+      isOutage ? MAX_OUTAGE_RETRY_MS : this.#options.maxRetryMs,
+    );
     const retryInMs = Math.round(delayMs);
     this.#meters.result("error");
     this.#meters.failed();

@@ -50,6 +50,9 @@ export interface NodeAgentOptions {
   readonly deps: RuntimeDeps;
 }
 
+/** No watch reports that a cause in the node is gone, such as a missing program. Unit: milliseconds. */
+const MAX_RETRY_MS = 10_000;
+
 /** How often everything is compared with the kernel, in case that another program changed it. Unit: milliseconds. */
 const COMPARE_MS = 60_000;
 
@@ -124,6 +127,7 @@ class NodeAgent implements NodeAgentComponent {
       {
         name: "node",
         concurrency: 1,
+        maxRetryMs: MAX_RETRY_MS,
         reconcile: (_key, signal) => this.#reconcile(signal),
         sources: nodeSources(this.#informers, this.#key),
       },
