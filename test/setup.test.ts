@@ -28,7 +28,14 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "fairlead-setup-"));
   chmodSync(folder, 0o755);
-  for (const it of ["package.json", "package-lock.json", "scripts/setup.mjs", "scripts/tools"])
+  for (const it of [
+    "package.json",
+    "package-lock.json",
+    "scripts/setup.mjs",
+    "scripts/debian-packages.mjs",
+    "scripts/image",
+    "scripts/tools",
+  ])
     cpSync(join(root, it), join(folder, it), { recursive: true });
   mkdirSync(join(folder, "bin"));
   for (const it of ["npm", "unzip", "apt-get"]) standIn(it, "exit 0");

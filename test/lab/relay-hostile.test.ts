@@ -116,7 +116,7 @@ describeOnKernel("a relay that is flooded", () => {
   /** Where the kernel forwards to and from. */
   async function learned(): Promise<ReadonlyMap<string, string>> {
     using nft = createNft({ netns: await world.netns("relay") });
-    return nft.readMap(relayTableName(BASE_PORT), "legs4", AbortSignal.timeout(10_000));
+    return await nft.readMap(relayTableName(BASE_PORT), "legs4", AbortSignal.timeout(10_000));
   }
 
   /** A REGISTER of c, as an eavesdropper has it: one with a valid cookie. */

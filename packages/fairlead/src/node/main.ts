@@ -108,7 +108,7 @@ export function command(): Program {
         if (flags.remove === true) {
           await remove(agent, { log, health, clock: deps.clock, signal });
           ready();
-          return untilAborted(signal);
+          return await untilAborted(signal);
         }
         // In a cluster that has not joined, it serves all the same: it waits for the CRDs.
         ready();
