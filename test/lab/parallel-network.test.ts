@@ -27,6 +27,8 @@ const MEMBERS = ["member-1", "member-2", "member-3"] as const;
 const CLIENT = "work/client";
 const ECHO = { namespace: "work", name: "hello" };
 const SOLO = { namespace: "work", name: "solo" };
+/** Address of the metrics of an agent in the namespace of its node. */
+const REMOVER = "127.0.0.1:8099";
 const HIDDEN = { namespace: "work", name: "hidden" };
 
 let lab: TestLab;
@@ -450,10 +452,16 @@ describeOnKernel("a parallel network", () => {
     };
     expect(await links()).toContain("fl-host");
     await lab.lab("kill", [agent]);
-    const line = inNetns(netns, command, [...args, "--remove"]);
+    const line = inNetns(netns, command, [...args, "--remove", "--metrics", REMOVER]);
     const remover = start(line.command, line.args, { env });
     const ended = once(remover, "exit");
     await until("the node's part is removed", links, (it) => !it.includes("fl-host"));
+    // The kubelet ends a container that does not report its health.
+    const readyz = async (): Promise<string> => {
+      const request = inNetns(netns, "curl", ["-s", `http://${REMOVER}/readyz`]);
+      return (await exec(request.command, request.args, { allowFailure: true })).stdout;
+    };
+    await until("the agent is ready", readyz, (it) => it === "ok");
     remover.kill("SIGTERM");
     await ended;
     await lab.lab("restore", [agent]);
