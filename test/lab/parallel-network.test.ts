@@ -461,7 +461,7 @@ describeOnKernel("a parallel network", () => {
       const request = inNetns(netns, "curl", ["-s", `http://${REMOVER}/readyz`]);
       return (await exec(request.command, request.args, { allowFailure: true })).stdout;
     };
-    await until("the agent is ready", readyz, (it) => it === "ok");
+    await until("the agent is ready", readyz, (it) => it.trim() === "ok");
     remover.kill("SIGTERM");
     await ended;
     await lab.lab("restore", [agent]);

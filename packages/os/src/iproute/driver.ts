@@ -128,6 +128,9 @@ function isInside(range: Range | undefined): (value: number) => boolean {
  */
 const PASSES = 4;
 
+/** Lines of what cannot be repaired that an error shows. */
+const MOST_SHOWN = 3;
+
 /** The device by which the kernel sends to an address; undefined without a route. */
 export async function routeDeviceTo(address: string, options: IpOptions): Promise<string | undefined> {
   try {
@@ -163,9 +166,12 @@ export async function applyNetwork(
     await runIpLines(lines, options);
     count += lines.length + bridgeLines.length;
   }
-  throw new FleetError("EXEC_FAILED", `another program keeps changing the network of ${devices.join(", ")}`, {
-    retriable: true,
-  });
+  const left = diffNetwork(await readNetwork(devices, options, parts), desired);
+  throw new FleetError(
+    "EXEC_FAILED",
+    `another program keeps changing the network of ${devices.join(", ")}, or the kernel does not keep it; not as it has to be: ${left.slice(0, MOST_SHOWN).join("; ")}`,
+    { retriable: true },
+  );
 }
 
 function checkRanges(desired: NetworkState, { rulePriorities, nextHopIds }: NetworkOptions): void {

@@ -131,7 +131,7 @@ describe("the network of a node's namespace fleet", () => {
     const mtusOf = (alive: readonly string[]) =>
       plan(0, alive, [1], mtus).network.routes.flatMap((it) => (it.nextHop === undefined ? [] : [it.mtu]));
     expect(mtusOf(both)).toEqual([1328, 1328]);
-    expect(mtusOf(["tunnel/b/0/1"])).toEqual([undefined, undefined]);
+    expect(mtusOf(["tunnel/b/0/1"])).toEqual([1408, 1408]);
     expect(plan(0, both).targets.map((it) => it.tunnel?.path)).toEqual([undefined, "198.51.100.1:31820", ""]);
   });
 

@@ -194,10 +194,10 @@ function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote
     if (answering.length > 0 || (all.length > 0 && through.length === 0)) {
       const used = newestEpoch(answering.length > 0 ? answering : all);
       const nextHop = nextHopOf([...new Set(used.map((it) => tunnelNumber(it.plane, it.epoch)))], groups);
-      // One for all, because any of them may carry a flow; that of the device needs no mention.
+      // One for all, because any of them may carry a flow. That of the device is named, too: a route over a next-hop object takes
+      // the metrics of another route over it where it has none (linux: fib_find_info_nh).
       const mtu = Math.min(...used.map((it) => stateOf(tunnelTarget(it)).mtu ?? TUNNEL_MTU));
-      const limit = mtu < TUNNEL_MTU ? { mtu } : {};
-      routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop, ...limit })));
+      routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop, mtu })));
     } else if (gateways.length > 0) {
       const used = through.length > 0 ? through : gateways;
       routes.push(...prefixes.map((to) => ({ to, hops: used.map((it) => hopTo(it, to)) })));
