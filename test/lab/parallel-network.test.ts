@@ -275,6 +275,8 @@ describeOnKernel("a parallel network", () => {
         `direct paths from ${from}`,
         () => pathsOf(from, to),
         (it) => it.length === 4 && it.every((path) => path === "direct"),
+        // A gateway that follows moves with the next packet, and reports at most each five seconds.
+        { timeoutMs: 90_000 },
       );
     expect(new Set(await pathsOf("member-1", "member-3"))).toEqual(new Set(["relay"]));
   });
