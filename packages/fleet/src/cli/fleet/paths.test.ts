@@ -83,6 +83,7 @@ describe("the tunnels of a fleet", () => {
     expect(back?.tunnels.map((it) => it.path)).toEqual(["unknown"]);
     const text = renderPaths(summarizePaths({ ...fleet, gateways: [] }, NOW), "wide", NOW);
     expect(text).toMatch(/^member-2 +member-10 +unknown +- +-/m);
+    expect(text).toMatch(/\nNo report of tunnels from member-2, member-10: check that fairlead node runs/);
   });
 
   it("say so in a fleet without a parallel network", () => {

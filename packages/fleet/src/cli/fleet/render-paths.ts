@@ -14,9 +14,12 @@ export function renderPaths(paths: readonly ClusterPath[], output: ListOutput, n
     case "wide":
       if (paths.length === 0)
         return "No members share a parallel network, so there are no tunnels. A ClusterMeshProfile creates one.";
-      return output === "text"
-        ? renderTable(clusterColumns(nowMs), paths)
-        : renderTable(tunnelColumns(nowMs), paths.flatMap(rowsOf));
+      return [
+        output === "text"
+          ? renderTable(clusterColumns(nowMs), paths)
+          : renderTable(tunnelColumns(nowMs), paths.flatMap(rowsOf)),
+        ...silentMembers(paths),
+      ].join("\n");
     default:
       return output satisfies never;
   }
@@ -32,6 +35,17 @@ function clusterColumns(nowMs: number): readonly Column<ClusterPath>[] {
     { head: "LOSS", cell: ({ tunnels }) => range(tunnels, "lossPercent", "%") },
     { head: "MTU", cell: ({ tunnels }) => range(tunnels, "mtu", "") },
     { head: "HANDSHAKE", cell: ({ tunnels }) => newest(tunnels, "lastHandshake", nowMs) },
+  ];
+}
+
+/** What to do about members without a report, or with one that is too old. */
+function silentMembers(paths: readonly ClusterPath[]): readonly string[] {
+  const isSilent = ({ tunnels }: ClusterPath): boolean => tunnels.every((it) => it.path === "unknown");
+  const silent = [...new Set(paths.filter((it) => isSilent(it)).map((it) => it.from))];
+  if (silent.length === 0) return [];
+  return [
+    "",
+    `No report of tunnels from ${silent.join(", ")}: check that fairlead node runs on the gateways there, and read its log.`,
   ];
 }
 
