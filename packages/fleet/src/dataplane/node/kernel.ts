@@ -101,9 +101,13 @@ export class FleetKernel {
   /** Removes all of it, the namespace last: what is in there goes with it. */
   async remove(signal: AbortSignal): Promise<void> {
     this.doubt();
+    const netns = this.#options.fleetNetns;
+    // The namespace lives on while a socket in it is open, and the device would keep the number and port of the node.
+    if (await hasDevice(VXLAN_DEVICE, netns, signal))
+      await runIpLines([deleteLink(VXLAN_DEVICE)], { netns, signal });
     if (await hasDevice(HOST_DEVICE, undefined, signal))
       await runIpLines([deleteLink(HOST_DEVICE)], { signal });
-    await deleteNetns(this.#options.fleetNetns, signal);
+    await deleteNetns(netns, signal);
   }
 
   async #createNamespace(signal: AbortSignal): Promise<void> {
