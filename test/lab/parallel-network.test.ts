@@ -470,6 +470,31 @@ describeOnKernel("a parallel network", () => {
     await until("the node's part is back", links, (it) => it.includes("fl-host"));
   });
 
+  it("has a member again that left the network and came back", async () => {
+    const patch = (value: object) => {
+      const change = JSON.stringify([{ op: "replace", path: "/spec/memberSelector", value }]);
+      return lab.kubectl("hub", ["patch", "clustermeshprofile", "parallel", "--type=json", "-p", change]);
+    };
+    const [node] = lab.cluster("member-3").nodes;
+    const line = inNetns(lab.layout.netnsOf(nodeNetns(found(node))), "ip", ["-br", "link"]);
+    const links = async (): Promise<string> => (await exec(line.command, line.args)).stdout;
+    await lab.kubectl("hub", ["label", "membercluster", "member-1", "member-2", "network=site"]);
+    await patch({ matchLabels: { network: "site" } });
+    await until("member-3 has left", links, (it) => !it.includes("fl-host"));
+    await patch({});
+    await until(
+      "member-3 answers",
+      () =>
+        lab.inPod(
+          "member-1",
+          CLIENT,
+          "curl -s -m 2 -o /dev/null http://solo.work.svc.clusterset.local/; echo $?",
+        ),
+      (it) => it.trim() === "0",
+      { timeoutMs: 90_000 },
+    );
+  });
+
   it("leaves nothing on the nodes of members that leave the network", async () => {
     await lab.kubectl("hub", ["delete", "clustermeshprofile", "parallel"]);
     for (const member of MEMBERS)
