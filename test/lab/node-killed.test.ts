@@ -32,7 +32,8 @@ class Killer {
         "#!/bin/sh",
         `PATH=${this.#path}; export PATH`,
         `if [ -e ${folder}/dead ]; then exit 137; fi`,
-        `echo "${name} $*" >> ${folder}/started`,
+        // One line for each program, also for one with a script of many lines as an argument.
+        `line=$(echo "${name} $*" | tr '\\n' ' '); echo "$line" >> ${folder}/started`,
         `if [ "$(wc -l < ${folder}/started)" = "$(cat ${folder}/limit)" ]; then`,
         `  if [ "$(cat ${folder}/when)" = after ]; then ${name} "$@"; fi`,
         `  touch ${folder}/dead; exit 137`,

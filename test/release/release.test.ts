@@ -25,6 +25,7 @@ import { wireguardGo } from "@fairlead/os/wireguard/userspace.ts";
 import { cannotUseContainerd } from "../support/containerd.ts";
 import { checkout } from "../support/lab-fixture.ts";
 import { readBlocks } from "../chart/install-page.ts";
+import { until } from "../support/waiting.ts";
 import { runContainer } from "./container.ts";
 import { serveRegistry } from "./registry.ts";
 
@@ -290,7 +291,7 @@ describe.runIf(process.getuid?.() === 0 && cannotUseContainerd === undefined)(
       };
       for (const it of layers) await exec("tar", ["-C", rootfs, "-xzf", blob(it.digest)]);
 
-      const [state, cgroup] = ["/var/lib/fairlead", "/sys/fs/cgroup/fairlead-test-wireguard"];
+      const [state, cgroup] = ["/var/lib/fairlead", `/sys/fs/cgroup/fairlead-test-${process.pid}`];
       const { command, args } = wireguardGo("fl-wg00", { cgroup });
       const quoted = [command, ...args].map((it) => `'${it.replaceAll("'", `'\\''`)}'`).join(" ");
       const script = [
@@ -298,29 +299,48 @@ describe.runIf(process.getuid?.() === 0 && cannotUseContainerd === undefined)(
         `unshare --net=${state}/fleet -- ip link set dev lo up`,
         // Refused where /proc/sys is read-only, as in containers that are not privileged.
         `nsenter --net=${state}/fleet -- sysctl --quiet --write net.ipv4.ip_forward=1`,
-        `mkdir ${cgroup} ${state}/wireguard && cd ${state}/wireguard`,
+        `mkdir ${cgroup} ${state}/wireguard`,
+        `cd ${state}/wireguard`,
         `${quoted} &`,
-        "until ip link show dev fl-wg00 >/dev/null 2>&1; do :; done",
+        // Until then wireguard-go looks for its device by name in its own namespace.
+        "until [ -S fl-wg00.sock ]; do :; done",
         `ip link set fl-wg00 netns ${state}/fleet`,
         `mkdir ${state}/done`,
         "exec ip monitor",
       ];
       await using container = await runContainer(join(work, "container"), rootfs, script.join("\n"));
-      await expect.poll(() => existsSync(container.onNode(`${state}/done`)), { timeout: 30_000 }).toBe(true);
+      await until(
+        "the container has made its devices",
+        () =>
+          Promise.resolve({
+            isDone: existsSync(container.onNode(`${state}/done`)),
+            log: readFileSync(join(work, "container/log"), "utf8"),
+          }),
+        ({ isDone }) => isDone,
+      );
       await container.end();
 
-      const processes = readFileSync(container.onNode(`${cgroup}/cgroup.procs`), "utf8")
-        .trim()
-        .split("\n");
-      expect(processes).toHaveLength(1);
+      const members = (): readonly string[] =>
+        readFileSync(container.onNode(`${cgroup}/cgroup.procs`), "utf8")
+          .trim()
+          .split("\n")
+          .filter(Boolean);
+      await using cleanup = new AsyncDisposableStack();
+      cleanup.defer(async () => {
+        for (const it of members()) process.kill(Number(it), "SIGTERM");
+        await until(
+          "wireguard-go has ended",
+          () => Promise.resolve(members()),
+          (it) => it.length === 0,
+        );
+        rmdirSync(container.onNode(cgroup));
+      });
+      expect(members()).toHaveLength(1);
       const fleet = container.onNode(`${state}/fleet`);
       const { stdout } = await exec("nsenter", [`--net=${fleet}`, "--", "ip", "-o", "link"]);
       expect(stdout).toContain("fl-wg00");
       // Its agent's next container finds it by this socket.
       expect(existsSync(container.onNode(`${state}/wireguard/fl-wg00.sock`))).toBe(true);
-      process.kill(Number(processes[0]), "SIGTERM");
-      await expect.poll(() => readFileSync(container.onNode(`${cgroup}/cgroup.procs`), "utf8")).toBe("");
-      rmdirSync(container.onNode(cgroup));
     }, 60_000);
   },
 );
