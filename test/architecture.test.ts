@@ -38,7 +38,13 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["program"],
     ["envtest"],
   ],
-  "fleet/src": [["api"], ["domain"], ["authz", "dataplane", "dns"], ["hub", "member", "cli", "relay"]],
+  "fleet/src": [
+    ["api"],
+    ["domain"],
+    ["policy"],
+    ["authz", "dataplane", "dns"],
+    ["hub", "member", "cli", "relay"],
+  ],
   "fleet/src/hub": [["identity", "membership", "mesh", "services", "traffic-manager"], ["endpoints"]],
   "fleet/src/member": [
     ["exports", "probes"],

@@ -1,0 +1,100 @@
+import { aggregated } from "@fairlead/base/netaddr/aggregate.ts";
+import { formatPrefix, parsePrefix, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
+import type {
+  CidrPeer,
+  Entity,
+  EntityPeer,
+  FqdnPattern,
+  FqdnPeer,
+  NodesPeer,
+  Peer,
+  PodsPeer,
+} from "./model.ts";
+import type { Selector } from "./selector.ts";
+
+/** Peers with their keys, and the sets of addresses by which the kernel matches them. */
+
+export function podsPeer(selector: Selector): PodsPeer {
+  return { kind: "pods", key: `pods:${selector.key}`, selector };
+}
+
+export function nodesPeer(selector: Selector): NodesPeer {
+  return { kind: "nodes", key: `nodes:${selector.key}`, selector };
+}
+
+export function entityPeer(entity: Entity): EntityPeer {
+  return { kind: "entity", key: `entity:${entity}`, entity };
+}
+
+export function fqdnPeer(pattern: FqdnPattern): FqdnPeer {
+  return { kind: "fqdn", key: `fqdn:${pattern}`, pattern };
+}
+
+interface CidrMode {
+  readonly matchesPods: boolean;
+  readonly matchesNodes: boolean;
+}
+
+export function cidrPeer(prefixes: readonly Prefix[], mode: CidrMode): CidrPeer {
+  const sorted = aggregated(prefixes);
+  const unless = exclusionOf(mode);
+  const key = `${cidrKey(sorted)}${unless === undefined ? "" : `-${unless}`}`;
+  return { kind: "cidr", key, prefixes: sorted, ...mode };
+}
+
+function cidrKey(prefixes: readonly Prefix[]): string {
+  return `cidr:${prefixes.map(formatPrefix).join(",")}`;
+}
+
+/** Names a set of addresses. Sets whose key begins with `pods:` and `nodes:` have the addresses of those a selector selects. */
+export type SetKey = string;
+
+/** The addresses of all known pods, of all known nodes, and both. */
+export const KNOWN_PODS: SetKey = "known:pods";
+export const KNOWN_NODES: SetKey = "known:nodes";
+export const KNOWN: SetKey = "known:all";
+
+/** An address matches if it is in `set` (absent: always) and not in `unless`. */
+export interface AddressMatch {
+  readonly set?: SetKey;
+  readonly unless?: SetKey;
+}
+
+export function matchOf(peer: Peer): AddressMatch {
+  switch (peer.kind) {
+    case "pods":
+    case "nodes":
+      return { set: peer.key };
+    case "fqdn":
+      return { set: peer.key, unless: KNOWN };
+    case "cidr": {
+      const unless = exclusionOf(peer);
+      return { set: cidrKey(peer.prefixes), ...(unless === undefined ? {} : { unless }) };
+    }
+    case "entity":
+      return entityMatch(peer.entity);
+    default:
+      return peer satisfies never;
+  }
+}
+
+function exclusionOf({ matchesPods, matchesNodes }: CidrMode): SetKey | undefined {
+  if (matchesPods) return matchesNodes ? undefined : KNOWN_NODES;
+  return matchesNodes ? KNOWN_PODS : KNOWN;
+}
+
+export const ALL_IPV4: Prefix = parsePrefix("0.0.0.0/0");
+export const ALL_IPV6: Prefix = parsePrefix("::/0");
+
+function entityMatch(entity: Entity): AddressMatch {
+  switch (entity) {
+    case "world":
+      return { unless: KNOWN };
+    case "world-ipv4":
+      return { set: cidrKey([ALL_IPV4]), unless: KNOWN };
+    case "world-ipv6":
+      return { set: cidrKey([ALL_IPV6]), unless: KNOWN };
+    default:
+      return { set: `entity:${entity}` };
+  }
+}
