@@ -47,6 +47,7 @@ import { NODE_AGENTS } from "#api/fairlead.dev/node-agents.ts";
 import { ADMINISTER } from "./policies/cel.ts";
 import { MAILBOX_POLICIES } from "./policies/policies.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import {
   ADDRESS_BLOCKS,
   CLUSTER_MESH_PROFILES,
@@ -130,6 +131,8 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
     allow(GATEWAYS, ["patch"], { subresource: "status" }),
     allow(VIRTUAL_IPS, [...WATCH, "create", "patch", "delete"]),
+    allow(IDENTITY_SLICES, WATCH),
+    allow(IDENTITY_DEMANDS, WATCH),
     allow(EVENTS, ["create", "patch"]),
     // Certificates of members.
     allow(CERTIFICATE_SIGNING_REQUESTS, [...WATCH, "delete"]),
@@ -240,6 +243,7 @@ export const NODE_ACCESS: ProgramAccess = {
     allow(MESH_NETWORKS, WATCH),
     allow(ADDRESS_BLOCKS, WATCH),
     allow(ADDRESS_BLOCKS, ["patch"], { subresource: "status" }),
+    allow(IDENTITY_SLICES, WATCH),
     allow(GATEWAYS, [...WATCH, "patch"]),
     allow(GATEWAYS, ["patch"], { subresource: "status" }),
   ],

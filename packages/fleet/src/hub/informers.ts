@@ -185,6 +185,8 @@ export function neededInformers(
     gateways,
     networks,
     relays,
+    identitySlices,
+    identityDemands,
     ...services
   } = informers;
   const membership = {
@@ -198,6 +200,8 @@ export function neededInformers(
     gateways,
     networks,
     relays,
+    identitySlices,
+    identityDemands,
   };
   return Object.values(isBesideOthers ? services : { ...services, ...membership });
 }

@@ -16,6 +16,7 @@ import {
   textMap,
   time,
 } from "../crd-schema.ts";
+import { IDENTITY_DEMAND_CRD, IDENTITY_SLICE_CRD } from "./identity-crds.ts";
 import { VERSION_PATTERN } from "./node-agents.ts";
 import { ATTACH_MODES, PATH_KINDS } from "./v1alpha1/mesh.ts";
 
@@ -133,6 +134,7 @@ const PATH = object({
 });
 
 export const MESH_HUB_CRDS: readonly CustomResourceDefinition[] = [
+  IDENTITY_DEMAND_CRD,
   crd({
     group,
     categories,
@@ -202,6 +204,7 @@ export const MESH_HUB_CRDS: readonly CustomResourceDefinition[] = [
 
 /** On the hub, and copied into members. */
 export const MESH_CRDS: readonly CustomResourceDefinition[] = [
+  IDENTITY_SLICE_CRD,
   crd({
     group,
     categories,

@@ -18,6 +18,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { MAX_ADDRESSES, MAX_ENDPOINTS } from "#domain/slice.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS, VIRTUAL_IPS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { ANNOTATION_POLICY } from "./annotations.ts";
 import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
@@ -89,6 +90,8 @@ const OF_MEMBERS = [
   ENDPOINT_SLICE_EXPORTS,
   NAMESPACE_REPORTS,
   GATEWAYS,
+  IDENTITY_SLICES,
+  IDENTITY_DEMANDS,
   LEASES,
 ];
 
@@ -118,7 +121,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
         VIRTUAL_IPS,
       ]),
       ...on(["CREATE", "DELETE"], [ENDPOINT_SLICE_IMPORTS]),
-      ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS], "status"),
+      ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS, IDENTITY_DEMANDS], "status"),
     ],
     only: [IN_MAILBOX_OR_VIEW],
     variables: WHO,
@@ -133,7 +136,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
   }),
   policy({
     name: "fairlead-view",
-    rules: [...on(ALL_WRITES, [GATEWAYS]), ...on(["UPDATE"], [GATEWAYS], "status")],
+    rules: [...on(ALL_WRITES, [GATEWAYS, IDENTITY_SLICES]), ...on(["UPDATE"], [GATEWAYS], "status")],
     only: [IN_VIEW],
     variables: WHO,
     validations: [
@@ -263,6 +266,30 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       {
         expression: 'object.metadata.name == object.spec.cluster + "-" + string(object.spec.ordinal)',
         message: "metadata.name must be the name of the member, a dash, and spec.ordinal",
+      },
+    ],
+  }),
+  policy({
+    name: "fairlead-identities",
+    rules: on(WRITES, [IDENTITY_SLICES]),
+    only: [IN_MAILBOX, SAYS_SOMETHING_NEW],
+    variables: WHOSE,
+    validations: [
+      {
+        expression: "object.spec.cluster == variables.member",
+        messageExpression: '"spec.cluster must be " + variables.member + ", the member of this namespace"',
+      },
+    ],
+  }),
+  policy({
+    name: "fairlead-identity-demands",
+    rules: on(WRITES, [IDENTITY_DEMANDS]),
+    only: [IN_MAILBOX, SAYS_SOMETHING_NEW],
+    variables: WHOSE,
+    validations: [
+      {
+        expression: "object.metadata.name == variables.member",
+        message: "metadata.name must be the name of the member",
       },
     ],
   }),

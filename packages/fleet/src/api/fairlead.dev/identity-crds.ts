@@ -1,0 +1,149 @@
+import type { CustomResourceDefinition, JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import {
+  AGE,
+  atomicList,
+  bool,
+  CONDITIONS,
+  crd,
+  int32,
+  object,
+  oneOf,
+  text,
+  textMap,
+  time,
+} from "../crd-schema.ts";
+import {
+  IDENTITY_SLICE_TYPES,
+  MAX_IDENTITY_NODES,
+  MAX_IDENTITY_PODS,
+  MAX_IDENTITY_PORTS,
+  MAX_IDENTITY_REQUESTS,
+} from "./v1alpha1/identities.ts";
+
+/** Kinds of identities (`v1alpha1/identities.ts`). */
+
+const group = "fairlead.dev";
+const categories = ["fleet-networking"];
+
+const CLUSTER = { minLength: 1, maxLength: 63 };
+const NAME = { minLength: 1, maxLength: 253 };
+const ADDRESS = { minLength: 2, maxLength: 45 };
+/** More than any pod has: the hub refuses slices that are larger. */
+const LABELS = { maxProperties: 256 };
+/** Replaced as a whole: managed fields of single ones would weigh more than they do. */
+const ATOMIC: JsonSchema = { "x-kubernetes-map-type": "atomic" };
+
+function addresses(maxItems: number): JsonSchema {
+  return { ...atomicList(text(undefined, ADDRESS)), maxItems };
+}
+
+const PORT = object({
+  "name!": text(undefined, { minLength: 1, maxLength: 63 }),
+  "protocol!": oneOf(["TCP", "UDP", "SCTP"]),
+  "port!": int32(undefined, { minimum: 1, maximum: 65_535 }),
+});
+
+const POD = object({
+  "name!": text(undefined, NAME),
+  "addresses!": { ...addresses(2), minItems: 1 },
+  labels: { ...textMap("Labels that differ between the pods of one workload."), ...LABELS },
+});
+
+const NODE = object({
+  "name!": text(undefined, NAME),
+  "addresses!": addresses(8),
+  labels: { ...textMap(), ...LABELS },
+});
+
+const SLICE: JsonSchema = object(
+  {
+    "spec!": object(
+      {
+        "cluster!": text("The member.", CLUSTER),
+        "type!": oneOf(
+          IDENTITY_SLICE_TYPES,
+          '"Pods": pods of one namespace with the same labels. "Namespace": the labels of a namespace. "Nodes": nodes.',
+        ),
+        namespace: text("The namespace; absent for nodes.", { minLength: 1, maxLength: 63 }),
+        labels: { ...textMap("The labels of the pods, or of the namespace."), ...LABELS },
+        serviceAccount: text("The service account of the pods.", { maxLength: 253 }),
+        ports: { ...atomicList(PORT, "Named ports of the pods."), maxItems: MAX_IDENTITY_PORTS },
+        pods: { ...atomicList(POD, "The pods."), maxItems: MAX_IDENTITY_PODS },
+        nodes: { ...atomicList(NODE, "The nodes."), maxItems: MAX_IDENTITY_NODES },
+        "publishedAt!": time("When the member wrote it."),
+      },
+      undefined,
+      ATOMIC,
+    ),
+  },
+  "Pods, a namespace or nodes of a member, as network policies of other members see them.",
+);
+
+const SELECTOR = object({
+  matchLabels: textMap(),
+  matchExpressions: atomicList(
+    object({
+      "key!": text(),
+      "operator!": oneOf(["In", "NotIn", "Exists", "DoesNotExist"]),
+      values: atomicList(text()),
+    }),
+  ),
+});
+
+const WANTS = {
+  "requests!": {
+    ...atomicList(
+      object({
+        clusters: { ...atomicList(text(undefined, CLUSTER), "Default: all others."), maxItems: 255 },
+        namespaces: { ...atomicList(text(undefined, CLUSTER), "Default: all."), maxItems: 1000 },
+        namespaceSelector: { ...SELECTOR, description: "Default: all." },
+        podSelector: { ...SELECTOR, description: "Default: all." },
+      }),
+      "Pods of global namespaces. What is absent matches all.",
+    ),
+    maxItems: MAX_IDENTITY_REQUESTS,
+  },
+  nodes: bool("Whether nodes are needed, too."),
+};
+
+/** On the hub, and copied into members. */
+export const IDENTITY_SLICE_CRD: CustomResourceDefinition = crd({
+  group,
+  categories,
+  kind: "IdentitySlice",
+  versions: [
+    {
+      name: "v1alpha1",
+      status: false,
+      columns: [
+        { name: "Cluster", type: "string", jsonPath: ".spec.cluster" },
+        { name: "Type", type: "string", jsonPath: ".spec.type" },
+        { name: "Namespace", type: "string", jsonPath: ".spec.namespace" },
+        AGE,
+      ],
+      schema: SLICE,
+    },
+  ],
+});
+
+export const IDENTITY_DEMAND_CRD: CustomResourceDefinition = crd({
+  group,
+  categories,
+  kind: "IdentityDemand",
+  versions: [
+    {
+      name: "v1alpha1",
+      columns: [AGE],
+      schema: object(
+        {
+          "spec!": object(WANTS),
+          status: object({
+            wanted: object(WANTS, "What other members need to know of this one."),
+            conditions: CONDITIONS,
+          }),
+        },
+        "What a member needs to know of other members for its network policies. Written by its agent.",
+      ),
+    },
+  ],
+});
