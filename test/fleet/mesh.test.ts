@@ -263,6 +263,40 @@ describe("a parallel network", () => {
     await exported(2);
   });
 
+  it("has no endpoints of a member whose tunnels do not answer, unless no others are left", async () => {
+    const client = fleet.client("b");
+    const ofA = (count: number) =>
+      eventually(
+        client,
+        ENDPOINT_SLICES,
+        (all) =>
+          addressesOf(all.filter((it) => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === "a")).length ===
+          count,
+      );
+    const report = (path: "relay" | "none") =>
+      reportPaths({ client, hub: hub(), cluster: "b" }, [{ cluster: "a", ordinal: 0, path, keyEpoch: 1 }]);
+    await ofA(2);
+    await deploy(client, { addresses: ["10.1.0.7"] });
+    const key = objectKey("work", "hello-abcde");
+    const slice = await client.get(ENDPOINT_SLICES, key);
+    const endpoints = slice.endpoints.map((it) => ({ ...it, targetRef: { kind: "Pod", uid: "pod-b" } }));
+    await client.update(ENDPOINT_SLICES, { ...slice, endpoints });
+    await attachPods(client, "n1", ["pod-b"]);
+    await exportBy("mcs", client);
+    await eventually(hub(), ENDPOINT_SLICE_EXPORTS, (all) => all.length === 2);
+    await report("none");
+    await ofA(0);
+    await report("relay");
+    await ofA(2);
+    await report("none");
+    await ofA(0);
+    await client.delete(MCS_SERVICE_EXPORTS, objectKey("work", "hello"));
+    await ofA(2);
+    await client.delete(ENDPOINT_SLICES, key);
+    await client.delete(SERVICES, objectKey("work", "hello"));
+    await report("relay");
+  });
+
   it("leaves members of no profile as they are", async () => {
     const client = fleet.client("c");
     for (const kind of [MESH_NETWORKS, ADDRESS_BLOCKS, GATEWAYS] as readonly Resource[])

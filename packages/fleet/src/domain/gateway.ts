@@ -18,7 +18,7 @@ export function gatewayNames(cluster: string): string[] {
   return Array.from({ length: MAX_ORDINAL + 1 }, (_, ordinal) => gatewayName(cluster, ordinal));
 }
 
-/** Whether a Gateway changed in something other than the report of its tunnels, which nothing is decided by. */
+/** Whether a Gateway changed in something other than the report of its tunnels. */
 export function isMoreThanPaths({ before, after }: Change<Gateway>): boolean {
   if (before === undefined || after === undefined) return true;
   const facts = ({ metadata, spec, status }: Gateway) => ({

@@ -47,13 +47,23 @@ export function createMeshInformers(local: KubeClient, deps: RuntimeDeps): MeshI
   return {
     networks: make(MESH_NETWORKS),
     blocks: make(ADDRESS_BLOCKS, { indexes: { pod: (it) => allocationsOf(it).map((one) => one.podUID) } }),
-    gateways: make(GATEWAYS),
+    gateways: make(GATEWAYS, { indexes: { reached: reachedBy } }),
   };
 }
 
 /** Those of pods that are there. */
 function allocationsOf({ status }: AddressBlock): Allocation[] {
   return (status?.allocations ?? []).filter((it) => it.releasedAt === undefined);
+}
+
+/** In the index "reached": a gateway of this cluster that has reported its tunnels. */
+const HAS_REPORTED = "";
+
+/** Clusters to which a gateway of this cluster has a tunnel that answers: only those report. */
+function reachedBy({ status }: Gateway): string[] {
+  if (status?.pathsReportedAt === undefined) return [];
+  const answering = (status.paths ?? []).filter((it) => it.path !== "none");
+  return [HAS_REPORTED, ...answering.map((it) => it.cluster)];
 }
 
 type MeshSession = Pick<Session, "cluster" | "mesh" | "ranges"> & {
@@ -135,6 +145,28 @@ export function addressesOf(
     const isWithin = (it: Prefix): boolean => containsAddress(it, address);
     return own.some(isWithin) || (mayHavePodAddresses && !all.some(isWithin));
   };
+}
+
+/**
+ * Returns false if no tunnel to another cluster answers, as far as the gateways of this one report. Endpoints with addresses of
+ * pods, which a member has on its way to fleet addresses or back, need no tunnel.
+ */
+export function isReached(session: MeshSession, cluster: string): boolean {
+  const { mesh } = session;
+  if (mesh === undefined || cluster === session.cluster || !isParallel(session)) return true;
+  const { store } = mesh.gateways;
+  const has = (key: string): boolean => !store.byIndex("reached", key)[Symbol.iterator]().next().done;
+  const block = blockOf(session, cluster);
+  if (block === undefined || block.transition !== undefined) return true;
+  return has(cluster) || !has(HAS_REPORTED);
+}
+
+/** Clusters for which a gateway's report may change `isReached`; "all" with the first report. */
+export function clustersReached({ before, after }: Change<Gateway>): "all" | readonly string[] {
+  const clusters = (it: Gateway | undefined): ReadonlySet<string> =>
+    new Set(it === undefined ? [] : reachedBy(it));
+  const changed = clusters(before).symmetricDifference(clusters(after));
+  return changed.has(HAS_REPORTED) ? "all" : [...changed];
 }
 
 /** Returns a test whether an address is a fleet address of this cluster. */

@@ -6,6 +6,7 @@ import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alph
 import { sameJson } from "@fairlead/base/json.ts";
 import { both } from "@fairlead/kube/controller/source.ts";
 import type { Change } from "@fairlead/kube/types.ts";
+import { isParallel, isReached } from "../fleet-addresses.ts";
 import { fleetImportOf } from "../hub-cluster.ts";
 import { importedService } from "../imports/mcs-import.ts";
 import { isImported, serviceOfLocalSlice, serviceOfSliceImport } from "../informers.ts";
@@ -161,26 +162,33 @@ function rulesFor({ cluster, mailbox }: Session, spec: ImportedService["spec"]):
 }
 
 /**
- * What probes found, but for one thing: what only this member doubts is used where no other endpoint of the service is
- * left. Its probes may fail where clients do not, for example by a NetworkPolicy.
+ * What probes and the gateways' reports say, but for one thing: what only this member doubts is used where no other endpoint of
+ * the service is left. Its probes may fail where clients do not, for example by a NetworkPolicy.
  */
 function aliveIn(session: Session, service: ObjectKey, probes: Probes): IsAlive {
-  if (!probes.isInDoubt) return (cluster, addresses) => probes.isAlive(cluster, addresses);
+  const isKnownAlive: IsAlive = (cluster, addresses) => probes.isAlive(cluster, addresses);
+  if (!probes.isInDoubt && !isParallel(session)) return isKnownAlive;
   const spec = importedService(session, service)?.spec;
-  const isOpenCluster = spec === undefined ? () => true : openClusters(rulesFor(session, spec));
   const sources = sourcesOf(session, service).map(({ source }) => source);
+  const unreached = new Set(
+    sources.map((it) => it.cluster).filter((cluster) => !isReached(session, cluster)),
+  );
+  if (!probes.isInDoubt && unreached.size === 0) return isKnownAlive;
+  const isOpenCluster = spec === undefined ? () => true : openClusters(rulesFor(session, spec));
+  const answers: IsAlive = (cluster, addresses) =>
+    !unreached.has(cluster) && isKnownAlive(cluster, addresses);
   const isServed = (family: string): boolean =>
     sources.some(({ cluster, isLocal, facts }) => {
       if (facts.addressType !== family || !isOpenCluster(cluster)) return false;
-      const isAlive = (addresses: readonly string[]): boolean =>
-        isLocal || probes.isAlive(cluster, addresses);
+      const isAlive = (addresses: readonly string[]): boolean => isLocal || answers(cluster, addresses);
       return readinessOfEndpoints(facts.endpoints, isAlive) !== "none";
     });
   const served = { IPv4: isServed("IPv4"), IPv6: isServed("IPv6") };
   return (cluster, addresses) => {
-    if (probes.isAlive(cluster, addresses)) return true;
+    if (answers(cluster, addresses)) return true;
     const family = addresses[0]?.includes(":") === true ? "IPv6" : "IPv4";
-    return probes.isDoubted(cluster) && !served[family];
+    const isDoubted = probes.isDoubted(cluster) || isKnownAlive(cluster, addresses);
+    return isDoubted && !served[family];
   };
 }
 

@@ -24,6 +24,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
+import { clustersReached } from "../fleet-addresses.ts";
 import { fleetImportOf, watchingImportStatus, watchingHub } from "../hub-cluster.ts";
 import { isServed } from "../imports/adoption.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
@@ -136,6 +137,10 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
           : [
               watchingChanges(session.mesh.networks, () => everySlice()),
               watchingChanges(session.mesh.blocks, (change) => clustersOf(change).flatMap(slicesFrom)),
+              watchingChanges(session.mesh.gateways, (change) => {
+                const clusters = clustersReached(change);
+                return clusters === "all" ? everySlice() : clusters.flatMap(slicesFrom);
+              }),
             ]),
         // An export with an invalid weight and without a last valid one is not exported, and has no endpoints.
         watchingChanges(mailbox.exports, (change) => {
