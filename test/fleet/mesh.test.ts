@@ -6,6 +6,8 @@ import {
   CLUSTER_MESH_PROFILES,
   GATEWAYS,
   MESH_NETWORKS,
+  type MeshNetwork,
+  type NetworkMode,
   RELAYS,
   RELEASED_AT_ANNOTATION,
   VIRTUAL_IPS,
@@ -51,6 +53,10 @@ import {
 } from "../support/mesh.ts";
 
 const VIEW = "fleet-view-p";
+const isOfMode =
+  (mode: NetworkMode) =>
+  ({ spec }: MeshNetwork): boolean =>
+    spec.mode === mode;
 
 let fleet: TestFleet;
 const hub = () => fleet.client("hub");
@@ -200,7 +206,12 @@ describe("a parallel network", () => {
     const metadata = { annotations: { [ROTATE_KEYS_ANNOTATION]: "now" } };
     await hub().mergePatch(CLUSTER_MESH_PROFILES, objectKey(undefined, "p"), { metadata });
     for (const name of ["a", "b"] as const) {
-      await eventuallyOne(fleet.client(name), MESH_NETWORKS, system("p"), (it) => it.spec.keyEpoch === 2);
+      await eventuallyOne(
+        fleet.client(name),
+        MESH_NETWORKS,
+        system("p"),
+        ({ spec }) => spec.mode === "parallel" && spec.keyEpoch === 2,
+      );
       const keys = [1, 2].map((epoch) => ({ epoch, publicKey: epoch === 1 ? KEYS[name] : newPublicKey() }));
       await showGateway(fleet.client(name), `${name}-0`, { keys, basePort: 31_820 });
     }
@@ -355,6 +366,13 @@ describe("members without a profile, and those of a flat one", () => {
     await createProfile(hub(), "f", { network: { mode: "flat" } });
     for (const name of ["c", "d"]) await setProfile(hub(), name, "f");
     for (const name of ["c", "d"]) await isRead(name, "fleet-view-f");
+    const network = await eventuallyOne(fleet.client("c"), MESH_NETWORKS, system("f"));
+    expect(network.spec).toEqual({
+      mode: "flat",
+      dataplane: "fairlead",
+      defaultGlobalNamespace: true,
+      policyDefaultLocalCluster: true,
+    });
     await change("10.4.0.2");
     await slicesIn("fleet-view-f", 1);
     for (const namespace of [VIEW_NAMESPACE, mailboxOf("c")]) await slicesIn(namespace, 0);
@@ -362,6 +380,7 @@ describe("members without a profile, and those of a flat one", () => {
     expect(spec.network).toEqual({ profile: "f", mode: "flat" });
     await hub().delete(CLUSTER_MESH_PROFILES, objectKey(undefined, "f"));
     for (const name of ["c", "d"]) await isRead(name, VIEW_NAMESPACE);
+    await eventually(fleet.client("c"), MESH_NETWORKS, (all) => all.length === 0);
     await change("10.4.0.3");
     await eventually(hub(), NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-view-f"));
     await slicesIn(VIEW_NAMESPACE, 1);
@@ -372,7 +391,7 @@ describe("members without a profile, and those of a flat one", () => {
   }, 60_000);
 
   it("are not written to for the parallel network, nor ask the hub for it", () => {
-    const kinds = new Set([MESH_NETWORKS, ADDRESS_BLOCKS, GATEWAYS].map((it) => it.plural));
+    const kinds = new Set([ADDRESS_BLOCKS, GATEWAYS].map((it) => it.plural));
     const ofMesh = (cluster: TestCluster) => cluster.asked.all().filter((it) => kinds.has(it.resource));
     const writes = ofMesh(fleet.members.get("c")!).filter((it) => !["list", "watch"].includes(it.verb));
     expect(writes).toEqual([]);
@@ -402,7 +421,7 @@ describe("members without a profile, and those of a flat one", () => {
       );
     await setMode("parallel");
     await phaseOfD("prepare");
-    await eventuallyOne(fleet.client("c"), MESH_NETWORKS, system("g"));
+    await eventuallyOne(fleet.client("c"), MESH_NETWORKS, system("g"), isOfMode("parallel"));
     await seen("10.4.0.3");
     const { status } = await attachPods(fleet.client("d"), "n1", ["pod-of-d"]);
     for (const name of ["c", "d"])
@@ -412,7 +431,7 @@ describe("members without a profile, and those of a flat one", () => {
     await seen(status?.allocations?.[0]?.ipv4 ?? "");
     await setMode("flat");
     await seen("10.4.0.3");
-    await eventually(fleet.client("c"), MESH_NETWORKS, (all) => all.length === 0);
+    await eventuallyOne(fleet.client("c"), MESH_NETWORKS, system("g"), isOfMode("flat"));
     await seen("10.4.0.3");
     const ofC = await eventuallyOne(
       hub(),

@@ -5,9 +5,10 @@ import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { DEFAULT_VIEW, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import { type Matcher, matcherOf } from "@fairlead/kube/objects/selector.ts";
+import type { Matcher } from "@fairlead/kube/objects/selector.ts";
 
 import { isDnsLabel, shown } from "./formats.ts";
+import { memberMatcher } from "./member-selector.ts";
 
 /** Which member belongs to which profile: to the oldest of those that select it. Pure. */
 
@@ -65,12 +66,16 @@ export function byAge(a: KubeObject, b: KubeObject): number {
   );
 }
 
+const NO_CILIUM =
+  "spec.dataplane: cilium is not supported yet: use fairlead; members whose CNI is Cilium can join then, and their own engine enforces network policies";
+
 /** What is wrong with the profile, if it cannot have members. */
 function matcherFor({ metadata: { name }, spec }: ClusterMeshProfile): Matcher | string {
   if (name === DEFAULT_VIEW || !isDnsLabel(viewNamespaceOf(name)))
     return `metadata.name ${shown(name)} cannot be used: the namespace ${viewNamespaceOf(name)} is to be a DNS label, and is not to be that of members without a profile`;
+  if (spec.dataplane === "cilium") return NO_CILIUM;
   try {
-    return matcherOf(spec.memberSelector);
+    return memberMatcher(spec.memberSelector);
   } catch (error) {
     return `spec.memberSelector: ${messageOf(error)}`;
   }

@@ -132,7 +132,7 @@ export function addressesOf(
   cluster: string,
 ): ((address: string) => boolean) | undefined {
   const [network] = session.mesh?.networks.store.list() ?? [];
-  if (network === undefined || !isParallel(session)) return undefined;
+  if (network?.spec.mode !== "parallel" || !isParallel(session)) return undefined;
   const block = blockOf(session, cluster);
   const own = prefixesOf(block === undefined ? [] : [...block.ipv4, ...block.ipv6]);
   const all = prefixesOf([network.spec.ipv4, network.spec.ipv6]);

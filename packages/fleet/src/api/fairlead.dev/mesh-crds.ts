@@ -2,6 +2,7 @@ import type { CustomResourceDefinition, JsonSchema } from "@fairlead/kube/api/ap
 import {
   AGE,
   atomicList,
+  bool,
   conditionColumn,
   CONDITIONS,
   crd,
@@ -18,7 +19,7 @@ import {
 } from "../crd-schema.ts";
 import { IDENTITY_DEMAND_CRD, IDENTITY_SLICE_CRD } from "./identity-crds.ts";
 import { VERSION_PATTERN } from "./node-agents.ts";
-import { ATTACH_MODES, PATH_KINDS } from "./v1alpha1/mesh.ts";
+import { APPLY_MODES, ATTACH_MODES, DATAPLANES, PATH_KINDS } from "./v1alpha1/mesh.ts";
 
 /** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
 
@@ -36,6 +37,10 @@ const CLUSTER = { minLength: 1, maxLength: 63 };
 
 const SELECTOR = object(
   {
+    byLabel: text(
+      'Pairs "key=value" with commas between them, all of which have to match. "" selects no members. Not with the other fields.',
+      { maxLength: 512 },
+    ),
     matchLabels: textMap("Labels that a MemberCluster has to have."),
     matchExpressions: atomicList(
       object({
@@ -47,6 +52,14 @@ const SELECTOR = object(
     ),
   },
   "The members, by the labels of their MemberClusters. Empty selects all. A member that several profiles select belongs to the oldest.",
+  {
+    "x-kubernetes-validations": [
+      {
+        rule: "!has(self.byLabel) || (!has(self.matchLabels) && !has(self.matchExpressions))",
+        message: "byLabel cannot be used with matchLabels or matchExpressions",
+      },
+    ],
+  },
 );
 
 const MODE = oneOf(
@@ -59,33 +72,63 @@ const ATTACH = oneOf(
   'Pods with fleet addresses. "selected" (the default): those with the label fairlead.dev/attach, behind an export, or in a namespace that imports. "all": every workload pod.',
 );
 
+/** Of a profile, and of the network that its members get. */
+const TERMS = {
+  version: text(
+    "The version of fairlead node that members install, upgrade and, when they leave, remove. Absent: they neither install nor change it.",
+    VERSION,
+  ),
+  dataplane: oneOf(
+    DATAPLANES,
+    'What carries packets and enforces policies. Default: "fairlead". "cilium" is not supported yet: such a profile has no members.',
+  ),
+  defaultGlobalNamespace: bool(
+    "Whether namespaces without the annotation clustermesh.cilium.io/global are shared. Default: true.",
+  ),
+  policyDefaultLocalCluster: bool(
+    "Whether peers of a network policy that name no cluster are those of the policy's own cluster. Default: true.",
+  ),
+};
+
 const PROFILE: JsonSchema = object(
   {
-    "spec!": object({
-      "memberSelector!": SELECTOR,
-      keyRotationHours: int32(
-        "How often gateways make new keys. Absent: when the annotation fairlead.dev/rotate-keys changes. Unit: hours.",
-        { minimum: 1, maximum: 8760 },
-      ),
-      version: text(
-        "The version of fairlead node that members install, upgrade and, when they leave, remove. Absent: they neither install nor change it.",
-        VERSION,
-      ),
-      "network!": object({
-        "mode!": MODE,
-        addresses: object(
-          {
-            ipv4: text("IPv4 prefix of 8 to 20 bits. Default: 10.112.0.0/12.", PREFIX),
-            ipv6: text(
-              "Unique local IPv6 prefix of 48 bits (RFC 4193). Default: made from the profile's UID.",
-              PREFIX,
-            ),
-          },
-          'The prefixes that fleet addresses come from, of the mode "parallel". Not changed while a member has a block of them.',
+    "spec!": object(
+      {
+        "memberSelector!": SELECTOR,
+        apply: oneOf(
+          APPLY_MODES,
+          '"Manual": members and settings change when the profile is applied (fairlead mesh apply). "Continuous" (the default): at once.',
         ),
-        attach: ATTACH,
-      }),
-    }),
+        keyRotationHours: int32(
+          "How often gateways make new keys. Absent: when the annotation fairlead.dev/rotate-keys changes. Unit: hours.",
+          { minimum: 1, maximum: 8760 },
+        ),
+        ...TERMS,
+        "network!": object({
+          "mode!": MODE,
+          addresses: object(
+            {
+              ipv4: text("IPv4 prefix of 8 to 20 bits. Default: 10.112.0.0/12.", PREFIX),
+              ipv6: text(
+                "Unique local IPv6 prefix of 48 bits (RFC 4193). Default: made from the profile's UID.",
+                PREFIX,
+              ),
+            },
+            'The prefixes that fleet addresses come from, of the mode "parallel". Not changed while a member has a block of them.',
+          ),
+          attach: ATTACH,
+        }),
+      },
+      undefined,
+      {
+        "x-kubernetes-validations": [
+          {
+            rule: "!has(self.dataplane) || self.dataplane != 'cilium' || (has(oldSelf.dataplane) && oldSelf.dataplane == 'cilium')",
+            message: "dataplane of a profile cannot be changed to cilium, which is not supported yet",
+          },
+        ],
+      },
+    ),
     status: object({
       conditions: CONDITIONS,
       members: int32("How many members belong to the profile."),
@@ -221,17 +264,28 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
         ],
         schema: object(
           {
-            "spec!": object({
-              "mode!": MODE,
-              "ipv4!": text("The prefix of all IPv4 fleet addresses.", PREFIX),
-              "ipv6!": text("The prefix of all IPv6 fleet addresses.", PREFIX),
-              "vipIPv4!": text("The block of virtual IPv4 addresses of Services.", PREFIX),
-              "vipIPv6!": text("The block of virtual IPv6 addresses of Services.", PREFIX),
-              "keyEpoch!": int32("The epoch of the gateways' keys.", { minimum: 1 }),
-              attach: ATTACH,
-              version: text("The version of fairlead node that the profile names.", VERSION),
-              relays: mapList("name", object({ "name!": text(), ...RELAY }), "Where gateways meet."),
-            }),
+            "spec!": object(
+              {
+                "mode!": MODE,
+                ...TERMS,
+                ipv4: text("The prefix of all IPv4 fleet addresses.", PREFIX),
+                ipv6: text("The prefix of all IPv6 fleet addresses.", PREFIX),
+                vipIPv4: text("The block of virtual IPv4 addresses of Services.", PREFIX),
+                vipIPv6: text("The block of virtual IPv6 addresses of Services.", PREFIX),
+                keyEpoch: int32("The epoch of the gateways' keys.", { minimum: 1 }),
+                attach: ATTACH,
+                relays: mapList("name", object({ "name!": text(), ...RELAY }), "Where gateways meet."),
+              },
+              undefined,
+              {
+                "x-kubernetes-validations": [
+                  {
+                    rule: "self.mode == 'flat' || (has(self.ipv4) && has(self.ipv6) && has(self.vipIPv4) && has(self.vipIPv6) && has(self.keyEpoch))",
+                    message: "ipv4, ipv6, vipIPv4, vipIPv6 and keyEpoch are required in the mode parallel",
+                  },
+                ],
+              },
+            ),
           },
           "What the members of a ClusterMeshProfile have in common. Written by the hub.",
           NAME_FITS_LABEL,

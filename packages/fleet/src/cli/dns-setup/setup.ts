@@ -123,8 +123,7 @@ async function fleetPrefixes(client: KubeClient, signal: AbortSignal): Promise<r
   try {
     const { items } = await client.list(MESH_NETWORKS, { namespace: FLEET_SYSTEM_NAMESPACE, signal });
     return items
-      .filter(({ spec }) => spec.mode === "parallel")
-      .flatMap(({ spec }) => [spec.ipv4, spec.ipv6])
+      .flatMap(({ spec }) => (spec.mode === "parallel" ? [spec.ipv4, spec.ipv6] : []))
       .flatMap((it) => tryParsePrefix(it) ?? []);
   } catch (error) {
     // A cluster whose CRDs are older.

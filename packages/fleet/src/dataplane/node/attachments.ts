@@ -1,4 +1,4 @@
-import type { Allocation, MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { Allocation, ParallelNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { Logger } from "@fairlead/base/log.ts";
@@ -59,7 +59,7 @@ export class Attachments {
 
   async apply(
     pods: readonly Attachable[],
-    { ipv4, ipv6 }: MeshNetwork["spec"],
+    { ipv4, ipv6 }: ParallelNetwork,
     mtu: number,
     signal: AbortSignal,
   ): Promise<Attached> {

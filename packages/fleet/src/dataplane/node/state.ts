@@ -2,7 +2,7 @@ import {
   type AddressBlock,
   type Allocation,
   type Gateway,
-  type MeshNetwork,
+  type ParallelNetwork,
   RELEASED_AT_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
@@ -12,7 +12,7 @@ import type { NodeInformers } from "./informers.ts";
 
 /** What this node is part of, read from the objects in `fleet-system`. */
 export interface NodeState {
-  readonly network: MeshNetwork["spec"];
+  readonly network: ParallelNetwork;
   /** This node's block. */
   readonly block: AddressBlock;
   /** Of whole members, by name of the member. */

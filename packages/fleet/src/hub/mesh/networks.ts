@@ -47,7 +47,8 @@ export function planNetworks(
     const view = viewNamespaceOf(name);
     const shown = [...informers.blocks.store.list()].filter((it) => it.metadata.namespace === view);
     const blocks = [...shown, ...rememberedBlocks(name, shown, informers.internalMembers.store.list())];
-    const network = informers.networks.store.get(objectKey(view, name))?.spec;
+    const shownNetwork = informers.networks.store.get(objectKey(view, name))?.spec;
+    const network = shownNetwork?.mode === "parallel" ? shownNetwork : undefined;
     const usable = problem === undefined ? profile : asFlat(profile);
     const addresses = planAddresses({
       ...selected,

@@ -4,7 +4,7 @@ import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/typ
 import {
   type AddressBlock,
   type ClusterMeshProfile,
-  type MeshNetwork,
+  type ParallelNetwork,
   RELEASED_AT_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import {
@@ -35,7 +35,7 @@ export interface AddressesView {
   /** Oldest first. */
   readonly members: readonly MemberCluster[];
   /** What the view says of the network; it may be there when the status of the profile was lost. */
-  readonly network: MeshNetwork["spec"] | undefined;
+  readonly network: ParallelNetwork | undefined;
   /** Those of the view. */
   readonly blocks: readonly AddressBlock[];
   /** How many blocks the nodes of a member need; undefined: its agent has not reported yet, or takes no part. */

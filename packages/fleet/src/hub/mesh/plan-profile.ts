@@ -1,6 +1,11 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
-import type { ClusterMeshProfile, MeshNetwork, Relay } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type {
+  ClusterMeshProfile,
+  FlatNetwork,
+  ParallelNetwork,
+  Relay,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { AddressPlan } from "#domain/address-plan.ts";
 import type { Selected } from "#domain/mesh-members.ts";
 import { isVersion } from "#api/fairlead.dev/node-agents.ts";
@@ -12,20 +17,33 @@ import { type AddressesPlan, areRoutable, listed } from "./plan-addresses.ts";
 
 /** What a profile's members share, and its status. Pure. */
 
+/** What a flat network tells its members. */
+export function describeTerms({ spec }: ClusterMeshProfile): FlatNetwork {
+  const { version, dataplane = "fairlead" } = spec;
+  return {
+    mode: "flat",
+    dataplane,
+    defaultGlobalNamespace: spec.defaultGlobalNamespace ?? true,
+    policyDefaultLocalCluster: spec.policyDefaultLocalCluster ?? true,
+    ...defined({ version: version !== undefined && isVersion(version) ? version : undefined }),
+  };
+}
+
 export function describeNetwork(
-  { spec: { network, version } }: ClusterMeshProfile,
+  profile: ClusterMeshProfile,
   { ipv4, ipv6, vipIPv4, vipIPv6 }: AddressPlan,
   keyEpoch: number,
   relays: readonly Relay[],
-): MeshNetwork["spec"] {
+): ParallelNetwork {
+  const { network } = profile.spec;
   return {
+    ...describeTerms(profile),
     mode: "parallel",
     ipv4: formatPrefix(ipv4),
     ipv6: formatPrefix(ipv6),
     vipIPv4: formatPrefix(vipIPv4),
     vipIPv6: formatPrefix(vipIPv6),
     keyEpoch,
-    ...defined({ version: version !== undefined && isVersion(version) ? version : undefined }),
     ...defined({ attach: network.attach }),
     ...(relays.length === 0
       ? {}

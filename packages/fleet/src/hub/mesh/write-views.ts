@@ -4,6 +4,8 @@ import {
   type Gateway,
   GATEWAYS,
   MESH_NETWORKS,
+  type MeshNetwork,
+  type Relay,
   RELEASED_AT_ANNOTATION,
   VIRTUAL_IPS,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
@@ -25,7 +27,7 @@ import type { HubInformers } from "../informers.ts";
 import { hasView } from "../view.ts";
 import type { Planned } from "./networks.ts";
 import { planGateways } from "./plan-gateways.ts";
-import { describeNetwork } from "./plan-profile.ts";
+import { describeNetwork, describeTerms } from "./plan-profile.ts";
 
 interface Parts {
   readonly client: KubeClient;
@@ -42,16 +44,11 @@ export async function writeViews(
   const { client, informers, deps } = parts;
   const relays = [...informers.relays.store.list()].filter((it) => !isDeleting(it));
   const writable = planned.filter((it) => hasView(informers, it.view));
-  const networks = writable.flatMap(({ view, selected: { profile }, addresses: { plan }, epoch }) =>
-    plan === undefined
-      ? []
-      : [
-          {
-            metadata: { namespace: view, name: profile.metadata.name },
-            spec: describeNetwork(profile, plan, epoch.epoch.keyEpoch, relays),
-          },
-        ],
-  );
+  const networks = writable.flatMap((it) => {
+    const spec = networkOf(it, relays);
+    const metadata = { namespace: it.view, name: it.selected.profile.metadata.name };
+    return spec === undefined ? [] : [{ metadata, spec }];
+  });
   const blocks = writable.flatMap(({ view, addresses }) => [
     ...addresses.blocks.map((spec) => ofCluster(view, spec.cluster, { spec })),
     ...addresses.released.map(({ spec, at }) =>
@@ -95,6 +92,16 @@ export async function writeViews(
     leftIn(informers, planned).map((it) => client.delete(GATEWAYS, keyOf(it), { signal })),
   );
   return [...results, ...told, ...leftovers];
+}
+
+/** What the members of a profile share; undefined without members, and while the profile cannot be used. */
+function networkOf(
+  { selected: { profile, members, problem }, addresses: { plan }, epoch }: Planned,
+  relays: readonly Relay[],
+): MeshNetwork["spec"] | undefined {
+  if (plan !== undefined) return describeNetwork(profile, plan, epoch.epoch.keyEpoch, relays);
+  const isFlat = profile.spec.network.mode === "flat" && problem === undefined;
+  return isFlat && members.length > 0 ? describeTerms(profile) : undefined;
 }
 
 /** Gateways in mailboxes of members that belong to no parallel network any more: these read it no longer. */

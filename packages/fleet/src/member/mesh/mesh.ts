@@ -4,10 +4,12 @@ import {
   ADDRESS_BLOCKS,
   GATEWAYS,
   MESH_NETWORKS,
+  type MeshNetwork,
   RELEASED_AT_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isMoreThanPaths } from "#domain/gateway.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -37,34 +39,33 @@ const MAILBOX = objectKey(undefined, "mailbox");
 
 /**
  * What the nodes of this cluster need of the network between clusters, in `fleet-system`: copies of the view, blocks of
- * addresses, and gateways, which are shown to the hub. In a flat network nothing is written. Keys are the parts above, and
+ * addresses, and gateways, which are shown to the hub. A flat network has its MeshNetwork only. Keys are the parts above, and
  * "kind/name" for copies.
  */
 export function createMesh(parts: MeshParts): Controller {
   const { session, mesh, ranges } = parts;
   const { mailbox, cluster, deps } = session;
-  const copied: readonly Copied[] = [
-    copiedKind(MESH_NETWORKS, mesh.networks, () => true),
-    copiedKind(ADDRESS_BLOCKS, mesh.blocks, (it) => it.spec.node === undefined),
-    copiedKind(GATEWAYS, mesh.gateways, (it) => it.spec.cluster !== cluster),
-  ];
   const copyKey = (of: Resource, name: string): ObjectKey => objectKey(of.plural, name);
-  const source = new ViewSource(
-    session,
-    copied.map((it) => it.of),
-    {
+  const read = (...kinds: readonly Resource[]): ViewSource =>
+    new ViewSource(session, kinds, {
       onChange: (of, name) => {
         controller.enqueue(copyKey(of, name));
         if (of.plural === GATEWAYS.plural) controller.enqueue(MAILBOX);
       },
       onSynced: () => enqueueAll(),
-    },
-  );
+    });
+  const networks = read(MESH_NETWORKS);
+  const parallel = read(ADDRESS_BLOCKS, GATEWAYS);
+  const copied: readonly Copied[] = [
+    copiedKind(MESH_NETWORKS, mesh.networks, networks, () => true),
+    copiedKind(ADDRESS_BLOCKS, mesh.blocks, parallel, (it) => it.spec.node === undefined),
+    copiedKind(GATEWAYS, mesh.gateways, parallel, (it) => it.spec.cluster !== cluster),
+  ];
   let lacking: Lacking = new Set();
   const mirror = createMirror(session, mesh, () => controller.enqueue(MAILBOX));
 
   function enqueueAll(): void {
-    for (const { of, informer } of copied)
+    for (const { of, informer, source } of copied)
       for (const name of [...source.names(of), ...namesIn(informer)]) controller.enqueue(copyKey(of, name));
     for (const key of [NODES, MAILBOX]) controller.enqueue(key);
   }
@@ -73,8 +74,11 @@ export function createMesh(parts: MeshParts): Controller {
   async function follow(): Promise<void> {
     const internalMember = mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
     if (internalMember === undefined) return;
-    const isJoined = membershipOf(session) === "join" && isParallel(session);
-    await source.follow(isJoined ? internalMember.spec.view : undefined);
+    const { network, view } = internalMember.spec;
+    const isMember = membershipOf(session) === "join" && network !== undefined;
+    const isJoined = isMember && isParallel(session);
+    await networks.follow(isMember ? view : undefined);
+    await parallel.follow(isJoined ? view : undefined);
     await mirror.follow(isJoined);
     enqueueAll();
   }
@@ -83,15 +87,15 @@ export function createMesh(parts: MeshParts): Controller {
   async function copy(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const { namespace: plural, name } = splitKey(key);
     const kind = copied.find((it) => it.of.plural === plural);
-    if (kind === undefined || membershipOf(session) === "none" || !source.isKnown) return;
-    const { of, informer, isCopy } = kind;
+    if (kind === undefined || membershipOf(session) === "none" || !kind.source.isKnown) return;
+    const { of, informer, source, isCopy } = kind;
     const at = objectKey(FLEET_SYSTEM_NAMESPACE, name);
     const current = informer.store.get(at);
     const wanted = source.find(of, name);
     if (wanted !== undefined && isCopy(wanted)) {
       await applyIfChanged(session.local, of, {
         current,
-        desired: copyOf(wanted),
+        desired: copyOf(of.plural === MESH_NETWORKS.plural ? ofOwnMode(session, wanted) : wanted),
         fieldManager: MEMBER_MANAGER,
         signal,
       });
@@ -108,7 +112,7 @@ export function createMesh(parts: MeshParts): Controller {
           lacking = found;
           return result;
         }
-        if (key === MAILBOX) return mirror.write(source, signal);
+        if (key === MAILBOX) return mirror.write(parallel, signal);
         return copy(key, signal);
       },
       concurrency: 2,
@@ -133,7 +137,8 @@ export function createMesh(parts: MeshParts): Controller {
     idle: (signal) => controller.idle(signal),
     async [Symbol.asyncDispose]() {
       await controller[Symbol.asyncDispose]();
-      await source[Symbol.asyncDispose]();
+      await networks[Symbol.asyncDispose]();
+      await parallel[Symbol.asyncDispose]();
       await mirror[Symbol.asyncDispose]();
     },
   };
@@ -144,6 +149,7 @@ type WithSpec = KubeObject & { spec: object };
 interface Copied {
   readonly of: Resource<WithSpec>;
   readonly informer: Informer<WithSpec>;
+  readonly source: ViewSource;
   /** False for what this cluster writes itself. */
   readonly isCopy: (it: WithSpec) => boolean;
 }
@@ -151,9 +157,19 @@ interface Copied {
 function copiedKind<T extends WithSpec>(
   of: Resource<T>,
   informer: Informer<T>,
+  source: ViewSource,
   isCopy: (it: T) => boolean,
 ): Copied {
-  return { of, informer, isCopy: (it) => isCopy(it as T) };
+  return { of, informer, source, isCopy: (it) => isCopy(it as T) };
+}
+
+/** A member that has left the parallel network sees a flat one, while others are still leaving it. */
+function ofOwnMode(session: Session, network: WithSpec): WithSpec {
+  if (isParallel(session)) return network;
+  const { version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster } =
+    network.spec as MeshNetwork["spec"];
+  const terms = defined({ version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster });
+  return { ...network, spec: { mode: "flat", ...terms } };
 }
 
 function namesIn({ store }: Informer<KubeObject>): string[] {

@@ -12,27 +12,56 @@ export type NetworkMode = "flat" | "parallel";
 export const ATTACH_MODES = ["selected", "all"] as const;
 export type AttachMode = (typeof ATTACH_MODES)[number];
 
+/** "Manual": members and settings change when the profile is applied. "Continuous": at once. */
+export const APPLY_MODES = ["Manual", "Continuous"] as const;
+export type ApplyMode = (typeof APPLY_MODES)[number];
+
+/** What carries packets and enforces policies. "cilium" is not supported yet. */
+export const DATAPLANES = ["fairlead", "cilium"] as const;
+export type Dataplane = (typeof DATAPLANES)[number];
+
+/** What the clusters of a network have in common in both modes. */
+export interface NetworkTerms {
+  /** Version of `fairlead node` that members install. Absent: they neither install nor change it. */
+  version?: string;
+  /** Absent: "fairlead". */
+  dataplane?: Dataplane;
+  /** Whether a namespace without the annotation `clustermesh.cilium.io/global` is shared. Absent: true. */
+  defaultGlobalNamespace?: boolean;
+  /** Whether peers of a policy that name no cluster are those of its own cluster. Absent: true. */
+  policyDefaultLocalCluster?: boolean;
+}
+
+/** The settings of a profile that its members get. */
+export interface MeshSettings extends NetworkTerms {
+  network: {
+    mode: NetworkMode;
+    /** Of the mode "parallel". */
+    addresses?: {
+      /** IPv4 prefix of at most 20 bits that all fleet addresses come from. Absent: 10.112.0.0/12. */
+      ipv4?: string;
+      /** Unique local IPv6 prefix of 48 bits (RFC 4193). Absent: made from the profile's UID. */
+      ipv6?: string;
+    };
+    /** Of the mode "parallel". Absent: "selected". */
+    attach?: AttachMode;
+  };
+}
+
+/** Labels of members. `byLabel` is the form of Azure's API: pairs "key=value", all of which must match; "" selects none. */
+export interface MemberSelector extends LabelSelector {
+  byLabel?: string;
+}
+
 /** On the hub, without a namespace: the network that some members share. Written by the fleet's administrator. */
 export interface ClusterMeshProfile extends KubeObject {
-  spec: {
+  spec: MeshSettings & {
     /** The members. A member that several profiles select belongs to the oldest. */
-    memberSelector: LabelSelector;
+    memberSelector: MemberSelector;
+    /** Absent: "Continuous". */
+    apply?: ApplyMode;
     /** How often gateways make new keys. Absent: when the annotation `fairlead.dev/rotate-keys` changes. Unit: hours. */
     keyRotationHours?: number;
-    /** Version of `fairlead node` that members install. Absent: they neither install nor change it. */
-    version?: string;
-    network: {
-      mode: NetworkMode;
-      /** Of the mode "parallel". */
-      addresses?: {
-        /** IPv4 prefix of at most 20 bits that all fleet addresses come from. Absent: 10.112.0.0/12. */
-        ipv4?: string;
-        /** Unique local IPv6 prefix of 48 bits (RFC 4193). Absent: made from the profile's UID. */
-        ipv6?: string;
-      };
-      /** Of the mode "parallel". Absent: "selected". */
-      attach?: AttachMode;
-    };
   };
   status?: {
     conditions?: Condition[];
@@ -68,21 +97,25 @@ export interface MeshRelay {
  * member to its `fleet-system` for its nodes.
  */
 export interface MeshNetwork extends KubeObject {
-  spec: {
-    mode: NetworkMode;
-    /** The prefixes of all fleet addresses: the routes of nodes. */
-    ipv4: string;
-    ipv6: string;
-    /** The blocks of virtual IPs of Services, the same in every cluster. */
-    vipIPv4: string;
-    vipIPv6: string;
-    keyEpoch: number;
-    /** Version of `fairlead node`; see ClusterMeshProfile. */
-    version?: string;
-    /** Absent: "selected". */
-    attach?: AttachMode;
-    relays?: MeshRelay[];
-  };
+  spec: FlatNetwork | ParallelNetwork;
+}
+
+export interface FlatNetwork extends NetworkTerms {
+  mode: "flat";
+}
+
+export interface ParallelNetwork extends NetworkTerms {
+  mode: "parallel";
+  /** The prefixes of all fleet addresses: the routes of nodes. */
+  ipv4: string;
+  ipv6: string;
+  /** The blocks of virtual IPs of Services, the same in every cluster. */
+  vipIPv4: string;
+  vipIPv6: string;
+  keyEpoch: number;
+  /** Absent: "selected". */
+  attach?: AttachMode;
+  relays?: MeshRelay[];
 }
 
 /** One fleet address pair of a pod. */
