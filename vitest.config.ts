@@ -73,6 +73,8 @@ export default defineConfig({
         extends: true,
         test: {
           name: "integration",
+          // A third of their time is spent waiting.
+          maxWorkers: Math.ceil(1.5 * availableParallelism()),
           include: [INTEGRATION, "{test,packages/*/test}/**/*.test.ts"],
           setupFiles: SETUP,
           exclude: ["test/{lab,release}/**", "test/e2e/fleet.test.ts", ...UNIT.slice(1), ...EXCLUDED],

@@ -4,6 +4,15 @@ import { TESTS } from "./test.ts";
 
 const ON_NAT = "test/lab/{chaos,fleet-faults,mcs-imports}.test.ts";
 
+const SAMPLED = [
+  "--project=integration",
+  "--project=lab",
+  "test/fleet/clocks",
+  "test/lab/chaos",
+  "test/lab/faults-network",
+  "test/lab/faults-programs",
+];
+
 const conformance = (name: string, ...flags: readonly string[]): Step => ({
   name: `conformance, ${name}`,
   command: ["node", "scripts/conformance.ts", ...flags],
@@ -20,6 +29,10 @@ const steps: readonly Step[] = [
   {
     name: "an agent of a node that is killed",
     command: ["env", "KILL_EVERY=5", "vitest", "run", "--project", "lab", "test/lab/node-killed.test.ts"],
+  },
+  {
+    name: "all cases of which npm test runs a sample",
+    command: ["env", "TEST_SIZE=full", "CHAOS_MINUTES=3", "vitest", "run", ...SAMPLED],
   },
   {
     name: "faults and imports on a parallel network",

@@ -24,7 +24,7 @@ import { echoDeployment, mcsExport, service } from "../support/lab-manifests.ts"
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const SEED = Number(process.env["CHAOS_SEED"] ?? 1);
-const LASTS_MS = Number(process.env["CHAOS_MINUTES"] ?? 1.5) * 60_000;
+const LASTS_MS = Number(process.env["CHAOS_MINUTES"] ?? 0.7) * 60_000;
 /** After each round of this length everything is repaired and checked. Unit: milliseconds. */
 const ROUND_MS = 90_000;
 /** For the lab, and for what comes after each round. Unit: milliseconds. */

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, it } from "vitest";
 import { type Cut, cut, die, heal, revive } from "./fault-tools.ts";
 import { EXPORTERS, type FaultyLab, IMPORTER, MEMBERS, startFaultyLab } from "./faulty-lab.ts";
+import { sampleOf } from "../support/sample.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const [ONE, TWO] = EXPORTERS;
@@ -26,19 +27,22 @@ describeOnKernel("a fleet whose network breaks", () => {
     ["from the hub to the member", [{ from: "hub", to: IMPORTER }]],
   ];
 
-  it.each(BETWEEN)("drops what went, and nothing else, where an importer is cut off %s", async (_, cuts) => {
-    await world.suffer(async (beganMs) => {
-      await cut(world.lab, ...cuts);
-      const heard = world.checker.mark("unheard", IMPORTER);
-      await world.scale(ONE, 1);
-      await world.scale(TWO, 3);
-      await world.untilTime(beganMs, world.checker.deadMs + 3000);
-      await world.checker.untilAnsweredBy(EXPORTERS);
-      await heal(world.lab);
-      heard();
-      await world.checker.untilAnsweredBy(EXPORTERS);
-    });
-  });
+  it.each(sampleOf(BETWEEN, [0]))(
+    "drops what went, and nothing else, where an importer is cut off %s",
+    async (_, cuts) => {
+      await world.suffer(async (beganMs) => {
+        await cut(world.lab, ...cuts);
+        const heard = world.checker.mark("unheard", IMPORTER);
+        await world.scale(ONE, 1);
+        await world.scale(TWO, 3);
+        await world.untilTime(beganMs, world.checker.deadMs + 3000);
+        await world.checker.untilAnsweredBy(EXPORTERS);
+        await heal(world.lab);
+        heard();
+        await world.checker.untilAnsweredBy(EXPORTERS);
+      });
+    },
+  );
 
   it("avoids a cluster whose packets are all dropped and which still serves itself, and then uses it again", async () => {
     await world.suffer(async (beganMs) => {
