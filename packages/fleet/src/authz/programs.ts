@@ -172,6 +172,8 @@ const MEMBER_NET: readonly Access[] = [
   allow(NODES, WATCH),
   allow(SERVICE_CIDRS, ["list"]),
   allow(SERVICES, ["create", "patch", "delete"]),
+  // What came of the annotations of global Services.
+  allow(SERVICES, ["patch"], { subresource: "status" }),
   allow(ENDPOINT_SLICES, ["create", "patch", "delete"]),
   allow(FLEET_SERVICE_EXPORTS, ["patch"]),
   allow(FLEET_SERVICE_EXPORTS, ["patch"], { subresource: "status" }),
@@ -235,6 +237,8 @@ export const NODE_ACCESS: ProgramAccess = {
     allow(NODES, WATCH),
     allow(PODS, WATCH),
     allow(ENDPOINT_SLICES, WATCH),
+    // Which are global.
+    allow(SERVICES, WATCH),
     allow(FLEET_SERVICE_EXPORTS, WATCH),
     allow(MCS_SERVICE_EXPORTS, WATCH),
     allow(MCS_SERVICE_IMPORTS, WATCH),

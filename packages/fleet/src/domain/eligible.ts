@@ -78,7 +78,7 @@ function isNear({ affinity }: TrafficRules): boolean {
 
 export interface OfferedSlice {
   readonly cluster: string;
-  readonly facts: Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
+  readonly facts: Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports" | "weight">;
   readonly isAlive: (addresses: readonly string[]) => boolean;
 }
 

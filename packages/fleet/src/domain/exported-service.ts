@@ -9,6 +9,7 @@ import {
   type InternalServiceExportSpec,
   type LocalityAffinity,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { GLOBAL_SERVICE_GROUP } from "./global-service.ts";
 import { loadBalancerFacts } from "./load-balancer.ts";
 
 /**
@@ -37,7 +38,7 @@ export interface ExportedService {
   readonly affinity: LocalityAffinity | undefined;
   /** The members that import from this cluster. Undefined: all. */
   readonly exportTo: readonly string[] | undefined;
-  /** The ServiceExports that export it, of one API each. Never empty. Sorted by API. */
+  /** What exports it, of one API each: ServiceExports, and the Service itself. Never empty. Sorted by API. */
   readonly apis: readonly ApiExport[];
   /** The oldest ServiceExport's creation: who is oldest wins. RFC 3339. */
   readonly createdAt: string;
@@ -51,7 +52,8 @@ export interface ModelPort {
   readonly targetPort: number | string | undefined;
 }
 
-type ExportApi = "fleet" | "mcs";
+/** "global": annotations of the Service itself. */
+type ExportApi = "fleet" | "mcs" | "global";
 
 export interface ApiExport {
   readonly api: ExportApi;
@@ -60,7 +62,14 @@ export interface ApiExport {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-const GROUP_OF: Readonly<Record<ExportApi, string>> = { fleet: FLEET_NETWORKING_GROUP, mcs: MCS_GROUP };
+const GROUP_OF: Readonly<Record<ExportApi, string>> = {
+  fleet: FLEET_NETWORKING_GROUP,
+  mcs: MCS_GROUP,
+  global: GLOBAL_SERVICE_GROUP,
+};
+const APIS: ReadonlyMap<string, ExportApi> = new Map(
+  (["fleet", "mcs", "global"] as const).map((api) => [GROUP_OF[api], api]),
+);
 
 /** Parses an InternalServiceExport. Undefined if it has no spec. */
 export function readExport(object: InternalServiceExport): ExportedService | undefined {
@@ -96,8 +105,7 @@ export function readExport(object: InternalServiceExport): ExportedService | und
 }
 
 function readDoor(door: ExportDoor): ApiExport[] {
-  const api: ExportApi | undefined =
-    door.group === MCS_GROUP ? "mcs" : door.group === FLEET_NETWORKING_GROUP ? "fleet" : undefined;
+  const api = APIS.get(door.group);
   if (api === undefined) return [];
   return [
     {
@@ -117,6 +125,11 @@ export function readPort(port: ServicePort): ModelPort {
     appProtocol: port.appProtocol,
     targetPort: port.targetPort,
   };
+}
+
+/** Whether the Service is global in its cluster, and shared. */
+export function isGlobalExport({ apis }: Pick<ExportedService, "apis">): boolean {
+  return apis.some((it) => it.api === "global");
 }
 
 /** The facts of a Service for its InternalServiceExport; the reference and what steers traffic are the caller's. */

@@ -17,10 +17,13 @@ export const GLOBAL_SERVICE_KEYS = {
   sync: ["service.cilium.io/global-sync-endpoint-slices"],
 } as const satisfies Record<string, Keys>;
 
+/** In the place of an API group, where exports name what exports them. */
+export const GLOBAL_SERVICE_GROUP = "service.cilium.io";
+
 /** Annotation of an EndpointSlice: the weight of each of its endpoints. 0: they get no new connections. */
 export const SLICE_WEIGHT_ANNOTATION = "service.cilium.io/weight";
 /** Maglev tables have no use for more. */
-const MAX_SLICE_WEIGHT = 65_535;
+export const MAX_SLICE_WEIGHT = 65_535;
 
 /** Settings of Cilium's own service proxy, with the values that say what every proxy does. */
 const PROXY_SETTINGS: Readonly<Record<string, readonly string[]>> = {

@@ -5,18 +5,19 @@ import type {
 
 /** What can be sent to legacy agents and hubs: their kinds, without Fairlead's additions. */
 
-type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
+type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports" | "weight">;
 
 /**
  * Endpoints as legacy agents understand them: they assume that every endpoint is ready, and know only IPv4. Undefined: nothing
  * can be sent.
  */
-export function endpointsForOthers<T extends SliceFacts>(spec: T): T | undefined {
+export function endpointsForOthers<T extends SliceFacts>(spec: T): Omit<T, "weight"> | undefined {
   if (spec.addressType !== "IPv4") return undefined;
   const endpoints = spec.endpoints
     .filter((it) => it.conditions?.ready !== false)
     .map(({ addresses }) => ({ addresses }));
-  return { ...spec, endpoints };
+  const { weight: _unknown, ...known } = spec;
+  return { ...known, endpoints };
 }
 
 type ExportFacts = Omit<InternalServiceExportSpec, "serviceReference">;

@@ -3,7 +3,13 @@ import { byText } from "@fairlead/base/text.ts";
 import type { IPFamily } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ServiceImportPort } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { ImportedCluster, ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ExportedService, type ApiExport, type ModelPort, byAge } from "./exported-service.ts";
+import {
+  type ExportedService,
+  type ApiExport,
+  type ModelPort,
+  byAge,
+  isGlobalExport,
+} from "./exported-service.ts";
 
 /** The multi-cluster API (KEP-1645, "Constraints and conflict resolution"): union of ports, the oldest wins a conflict. */
 
@@ -63,7 +69,12 @@ export function mergeExports(
       ...(locality === undefined || locality === "none" ? {} : { affinity: locality }),
       ...(metadata === undefined ? {} : { labels: metadata.labels, annotations: metadata.annotations }),
       clusters: ordered
-        .map((it) => ({ cluster: it.cluster, ports: exposedPorts(it.ports, ports), ...shareOf(it) }))
+        .map((it) => ({
+          cluster: it.cluster,
+          ports: exposedPorts(it.ports, ports),
+          ...shareOf(it),
+          ...(isGlobalExport(it) ? { global: true } : {}),
+        }))
         .toSorted((a, b) => byText(a.cluster, b.cluster)),
     },
     conflicts: findConflicts(ordered, isTold),

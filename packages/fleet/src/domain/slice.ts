@@ -8,6 +8,7 @@ import type {
   ExportedEndpoint,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { ImportedCluster } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { MAX_SLICE_WEIGHT } from "./global-service.ts";
 import { isDnsLabel, isLabelValue, isPortNumber, isQualifiedName, isSubdomain, shown } from "./formats.ts";
 
 /** The ports of a cluster's slice as an import names them. Ports that the cluster does not truly expose are left out. */
@@ -46,6 +47,10 @@ export const PROTOCOLS: readonly string[] = ["TCP", "UDP", "SCTP"];
  * lead back to the client, or to a whole network, would turn an import into a way into the importer.
  */
 export function findEndpointProblem(spec: EndpointSliceExportSpec): string | undefined {
+  return findWeightProblem(spec) ?? findEndpointsProblem(spec);
+}
+
+function findEndpointsProblem(spec: EndpointSliceExportSpec): string | undefined {
   if (spec.endpoints.length > MAX_ENDPOINTS)
     return `${spec.endpoints.length} endpoints; at most ${MAX_ENDPOINTS} fit one slice`;
   if ((spec.ports?.length ?? 0) > MAX_PORTS)
@@ -60,6 +65,12 @@ export function findEndpointProblem(spec: EndpointSliceExportSpec): string | und
     if (problem !== undefined) return `an endpoint has ${problem}`;
   }
   return findSlicePortsProblem(spec.ports ?? []);
+}
+
+function findWeightProblem({ weight = 1 }: EndpointSliceExportSpec): string | undefined {
+  return Number.isInteger(weight) && weight >= 0 && weight <= MAX_SLICE_WEIGHT
+    ? undefined
+    : `spec.weight ${shown(weight)} is not 0 to ${MAX_SLICE_WEIGHT}`;
 }
 
 function findFactsProblem({ hostname, nodeName, zone }: ExportedEndpoint): string | undefined {

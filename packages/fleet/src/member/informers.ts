@@ -12,7 +12,7 @@ import {
   SERVICE_NAME_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
-import { MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
+import { GLOBAL_SERVICE_LABEL, GLOBAL_SLICE_MANAGER, MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
 import {
   IMPORTED_SERVICES,
   type ImportedService,
@@ -26,6 +26,7 @@ import {
   MCS_SERVICE_NAME_LABEL,
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
+  MCS_SOURCE_CLUSTER_LABEL,
   type ServiceExport,
   type ServiceImport,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
@@ -57,6 +58,7 @@ import {
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
+import { globalIndex } from "./global-services.ts";
 
 /** What the member's controllers read in their own cluster. */
 export interface LocalInformers {
@@ -95,12 +97,14 @@ export function createLocalInformers(
     createInformer(client, of, { fieldManager: MEMBER_MANAGER, ...options }, deps);
   return {
     namespaces: make(NAMESPACES, { ...optional, indexes: { mailbox: mailboxIndex } }),
-    services: make(SERVICES, { indexes: { multiClusterService: (it) => multiClusterServiceOf(it) } }),
+    services: make(SERVICES, {
+      indexes: { multiClusterService: (it) => multiClusterServiceOf(it), global: (it) => globalIndex(it) },
+    }),
     slices: make(ENDPOINT_SLICES, {
       indexes: {
         service: (it) => serviceOfLocalSlice(it),
         exportName: (it) => exportNameOf(it, cluster),
-        imported: (it) => (isImported(it) ? [it.metadata.name] : []),
+        imported: (it) => (isImported(it) ? [sourceNameOf(it)] : []),
         importedService: (it) => serviceOfImportedSlice(it),
         balancer: (it) => balancerOfSlice(it),
       },
@@ -230,19 +234,41 @@ export function sourceOfSliceExport(it: EndpointSliceExport): ObjectKey {
 /** Whether a slice came from another cluster, or was made by us for the fleet. */
 export function isImported(slice: EndpointSlice): boolean {
   const manager = slice.metadata.labels?.[SLICE_MANAGER_LABEL];
-  return manager === MCS_SLICE_MANAGER || manager === FLEET_SLICE_MANAGER;
+  return manager === MCS_SLICE_MANAGER || manager === FLEET_SLICE_MANAGER || manager === GLOBAL_SLICE_MANAGER;
 }
 
-/** The Service that a slice of this cluster's own belongs to; none for imported ones. */
+const GLOBAL_SUFFIX = "-global";
+
+/** The name of the slice next to those of a global Service: the one behind the import, in the same namespace, has that of the source. */
+export function globalSliceName(source: string): string {
+  return `${source}${GLOBAL_SUFFIX}`;
+}
+
+/** The name, on the hub, of what an imported slice is made from. */
+export function sourceNameOf({ metadata: { name, labels } }: EndpointSlice): string {
+  return labels?.[SLICE_MANAGER_LABEL] === GLOBAL_SLICE_MANAGER && name.endsWith(GLOBAL_SUFFIX)
+    ? name.slice(0, -GLOBAL_SUFFIX.length)
+    : name;
+}
+
+/** The Service that a slice of this cluster's own belongs to; none for imported ones, also those of other programs. */
 export function serviceOfLocalSlice(slice: EndpointSlice): ObjectKey[] {
-  const service = slice.metadata.labels?.[SERVICE_NAME_LABEL];
-  return service === undefined || isImported(slice) ? [] : [objectKey(slice.metadata.namespace, service)];
+  const { namespace, labels } = slice.metadata;
+  const service = labels?.[SERVICE_NAME_LABEL];
+  const isCopy = isImported(slice) || labels?.[MCS_SOURCE_CLUSTER_LABEL] !== undefined;
+  return service === undefined || isCopy ? [] : [objectKey(namespace, service)];
 }
 
 /** The service of the fleet that an imported slice is of; none for those behind load balancers. */
 export function serviceOfImportedSlice({ metadata }: EndpointSlice): ObjectKey[] {
   const name = metadata.labels?.[MCS_SERVICE_NAME_LABEL];
   return name === undefined ? [] : [objectKey(metadata.namespace, name)];
+}
+
+/** The global Service that an imported slice is next to those of. */
+export function globalServiceOfSlice({ metadata: { namespace, labels } }: EndpointSlice): ObjectKey[] {
+  const name = labels?.[GLOBAL_SERVICE_LABEL];
+  return name === undefined ? [] : [objectKey(namespace, name)];
 }
 
 /** The LoadBalancer Service that an imported slice belongs to. */

@@ -34,6 +34,7 @@ const IMPORTED_CLUSTER = object({
     minimum: 0,
     maximum: 1000,
   }),
+  global: bool("Whether global Services of other clusters use its endpoints. Absent means false."),
 });
 
 const IMPORTED_PORT = object({

@@ -77,6 +77,13 @@ export const MANAGED_BY = "fairlead-member";
 /** Value of `endpointslice.kubernetes.io/managed-by` on slices behind a multi-cluster ServiceImport. */
 export const MCS_SLICE_MANAGER = "endpointslice-import.fairlead.dev";
 
+/** The same on slices that are next to those of a global Service, with the endpoints of other clusters. */
+export const GLOBAL_SLICE_MANAGER = "endpointslice-global.fairlead.dev";
+/** Label of these slices: the Service, also where service proxies are not to see them. */
+export const GLOBAL_SERVICE_LABEL = "fairlead.dev/global-service";
+/** Condition of a global Service: what came of its annotations. */
+export const GLOBAL_SERVICE = "fairlead.dev/GlobalService";
+
 /** Annotation of a ServiceExport. "union": where clusters have different ports, these are united (the oldest export decides). */
 export const PORTS_ANNOTATION = "fairlead.dev/ports";
 export const UNITED_PORTS = "union";

@@ -83,6 +83,10 @@ const ENDPOINT_SLICE = object({
   },
   "endpoints!": atomicList(ENDPOINT, "The endpoints."),
   ports: atomicList(ENDPOINT_PORT, "The ports that every endpoint listens on."),
+  weight: int32("Addition. Weight of each endpoint, for global Services; 0: no new connections.", {
+    minimum: 0,
+    maximum: 65_535,
+  }),
   "endpointSliceReference!": REFERENCE,
   "ownerServiceReference!": object(
     { "namespace!": text(), "name!": text(), "namespacedName!": text('"namespace/name".') },

@@ -8,6 +8,7 @@ import {
   MAX_WEIGHT,
   TRAFFIC_DISTRIBUTIONS,
 } from "#domain/export-problem.ts";
+import { MAX_SLICE_WEIGHT } from "#domain/global-service.ts";
 import { MAX_PORTS, PROTOCOLS } from "#domain/slice.ts";
 import { isLabel, quoted } from "./cel.ts";
 
@@ -160,6 +161,10 @@ export const EXPORT_FORMATS: readonly Validation[] = [
 
 export const SLICE_FORMATS: readonly Validation[] = [
   ...portRules(PORTS),
+  {
+    expression: optional(`${SPEC}.weight`, (it) => isWithin(it, 0, MAX_SLICE_WEIGHT)),
+    message: `spec.weight must be 0 to ${MAX_SLICE_WEIGHT}`,
+  },
   {
     expression: `${SPEC}.endpoints.all(e, ${optional("e.hostname", (it) => `(${isLabel(it)})`)} && ${optional("e.nodeName", isSubdomain)} && ${optional("e.zone", isLabelValue)})`,
     message: "spec.endpoints[]: hostname must be a DNS label, nodeName a node name, zone a label value",

@@ -9,6 +9,7 @@ import {
   HUB_SECRET,
   MANAGED_BY,
   MANAGED_BY_LABEL,
+  GLOBAL_SLICE_MANAGER,
   MCS_SLICE_MANAGER,
 } from "#api/fairlead.dev/names.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
@@ -88,7 +89,10 @@ export async function removeImports(member: KubeClient, signal?: AbortSignal): P
 /** @returns How many there were. */
 async function removeSeenImports(member: KubeClient, signal: AbortSignal | undefined): Promise<number> {
   const kinds: readonly (readonly [Resource, string])[] = [
-    [ENDPOINT_SLICES, `${SLICE_MANAGER_LABEL} in (${MCS_SLICE_MANAGER},${FLEET_SLICE_MANAGER})`],
+    [
+      ENDPOINT_SLICES,
+      `${SLICE_MANAGER_LABEL} in (${MCS_SLICE_MANAGER},${FLEET_SLICE_MANAGER},${GLOBAL_SLICE_MANAGER})`,
+    ],
     [MCS_SERVICE_IMPORTS, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
     [SERVICES, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
     [SERVICES, MULTI_CLUSTER_SERVICE_NAME_LABEL],

@@ -13,7 +13,6 @@ import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { setCondition } from "@fairlead/kube/objects/conditions.ts";
-import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
@@ -21,6 +20,7 @@ import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { VirtualIPs } from "../virtual-ips/virtual-ips.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
+import { importingNamespaces, isExported } from "./exports.ts";
 import { planExposed, planPods } from "./exposure.ts";
 import { HostMonitor } from "./host-monitor.ts";
 import { createNodeInformers, type NodeInformers, nodeSources, zoneOf } from "./informers.ts";
@@ -311,11 +311,11 @@ class NodeAgent implements NodeAgentComponent {
 
   /** UIDs of the pods of this node that have fleet addresses. */
   #attachedPods(mode: AttachMode): readonly string[] {
-    const { pods, slices, namespaces, mcsImports } = this.#informers;
+    const { pods, slices, namespaces } = this.#informers;
     const exported = exportedPods(slices.store.list(), (namespace, name) =>
-      this.#isExported(`${namespace}/${name}`),
+      isExported(this.#informers, objectKey(namespace, name)),
     );
-    const importing = new Set([...mcsImports.store.list()].map((it) => it.metadata.namespace ?? ""));
+    const importing = importingNamespaces(this.#informers);
     return [...pods.store.list()].flatMap((pod) => {
       const { uid, namespace = "" } = pod.metadata;
       const { labels } = namespaces.store.get(objectKey(undefined, namespace))?.metadata ?? {};
@@ -326,14 +326,6 @@ class NodeAgent implements NodeAgentComponent {
         exported,
       });
       return reason === undefined || uid === undefined ? [] : [uid];
-    });
-  }
-
-  #isExported(service: string): boolean {
-    const key = service as ObjectKey;
-    return [this.#informers.fleetExports, this.#informers.mcsExports].some((it) => {
-      const found = it.store.get(key);
-      return found !== undefined && !isDeleting(found);
     });
   }
 
@@ -357,7 +349,11 @@ class NodeAgent implements NodeAgentComponent {
     const allocations: ReadonlyMap<string, Allocation> = allocationsOf(block);
     const { pods, slices } = this.#informers;
     const addresses = planPods(pods.store.list(), allocations, isAttached);
-    const exposed = planExposed(slices.store.list(), (it) => this.#isExported(it), allocations);
+    const exposed = planExposed(
+      slices.store.list(),
+      (it) => isExported(this.#informers, it as ObjectKey),
+      allocations,
+    );
     this.#exposedPorts = exposed.length;
     const table = renderFleetTable({
       pods: addresses,

@@ -26,6 +26,8 @@ import {
   NODES,
   type Pod,
   PODS,
+  type Service,
+  SERVICES,
 } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -33,9 +35,11 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Informer, InformerOptions, KubeClient, Source } from "@fairlead/kube/types.ts";
+import { GLOBAL_NAMESPACE_ANNOTATION } from "#domain/global-namespace.ts";
 import { isMoreThanPaths } from "#domain/gateway.ts";
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { ATTACH_LABEL } from "../pod-attachment/selection.ts";
+import { globalIndex, isGlobalChanged } from "./exports.ts";
 import { isPodChanged } from "./state.ts";
 
 /** What a node reads, all in its own cluster. */
@@ -49,6 +53,7 @@ export interface NodeInformers {
   /** Of this node. */
   readonly pods: Informer<Pod>;
   readonly slices: Informer<EndpointSlice>;
+  readonly services: Informer<Service>;
   readonly fleetExports: Informer<FleetServiceExport>;
   readonly mcsExports: Informer<ServiceExport>;
   readonly mcsImports: Informer<ServiceImport>;
@@ -66,6 +71,7 @@ export function createNodeInformers(client: KubeClient, nodeName: string, deps: 
     nodes: make(NODES, { fieldSelector: `metadata.name=${nodeName}` }),
     pods: make(PODS, { fieldSelector: `spec.nodeName=${nodeName}` }),
     slices: make(ENDPOINT_SLICES),
+    services: make(SERVICES, { indexes: { global: (it) => globalIndex(it) } }),
     fleetExports: make(FLEET_SERVICE_EXPORTS),
     mcsExports: make(MCS_SERVICE_EXPORTS),
     mcsImports: make(MCS_SERVICE_IMPORTS),
@@ -80,6 +86,7 @@ export function nodeSources(informers: NodeInformers, key: ObjectKey): Source[] 
     gateways,
     pods,
     slices,
+    services,
     fleetExports,
     mcsExports,
     mcsImports,
@@ -94,11 +101,16 @@ export function nodeSources(informers: NodeInformers, key: ObjectKey): Source[] 
     watching(pods, (change) => (isPodChanged(change) ? own() : [])),
     watching(slices, own),
     watching(nodes, ({ before, after }) => (zoneOf(before) === zoneOf(after) ? [] : own())),
+    watching(services, (change) => (isGlobalChanged(change) ? own() : [])),
     watching(fleetExports, own),
     watching(mcsExports, own),
     watching(mcsImports, own),
     watching(namespaces, ({ before, after }) =>
-      before?.metadata.labels?.[ATTACH_LABEL] === after?.metadata.labels?.[ATTACH_LABEL] ? [] : own(),
+      before?.metadata.labels?.[ATTACH_LABEL] === after?.metadata.labels?.[ATTACH_LABEL] &&
+      before?.metadata.annotations?.[GLOBAL_NAMESPACE_ANNOTATION] ===
+        after?.metadata.annotations?.[GLOBAL_NAMESPACE_ANNOTATION]
+        ? []
+        : own(),
     ),
   ];
 }

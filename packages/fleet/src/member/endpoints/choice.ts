@@ -1,7 +1,7 @@
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { sliceWeight } from "#domain/global-service.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { both } from "@fairlead/kube/controller/source.ts";
@@ -23,6 +23,8 @@ import {
   unitOf,
 } from "#domain/eligible.ts";
 import { importPorts } from "#domain/slice.ts";
+import { drainsOf } from "./drained.ts";
+import { type GlobalUse, globalUseOf, isGlobalContested } from "./global-choice.ts";
 import type { SliceImportView, SourceSlice } from "./import-plan.ts";
 import { type FoundSlice, namesOf, sourcesOf } from "./sources.ts";
 
@@ -39,6 +41,8 @@ export interface ServiceChoice {
   /** What the service looks like in the fleet; undefined: only its endpoints are known. */
   readonly spec: ImportedService["spec"] | undefined;
   readonly isAlive: IsAlive;
+  /** The global Service here. */
+  readonly global: GlobalUse | undefined;
   /** Which ports a slice's cluster serves here. */
   readonly forSlice: (source: SourceSlice) => Choice;
   /** The slices that have an endpoint that gets traffic, and perhaps a few more. */
@@ -84,10 +88,12 @@ function choose(session: Session, probes: Probes, service: ObjectKey): ServiceCh
   const spec = importedService(session, service)?.spec;
   const isAlive = aliveIn(session, service, probes);
   const forSlice = spec === undefined ? () => ALL : choicesFor(session, service, { spec, isAlive });
+  const global = spec === undefined ? undefined : globalUseOf(session, service, { spec, isAlive });
   let serving: readonly FoundSlice[] | undefined;
   return {
     spec,
     isAlive,
+    global,
     forSlice,
     serving: () =>
       (serving ??= sourcesOf(session, service).filter((it) => {
@@ -95,14 +101,21 @@ function choose(session: Session, probes: Probes, service: ObjectKey): ServiceCh
         const isReady = readinessOfEndpoints(facts.endpoints, answers) === "ready";
         return (
           isReady &&
-          servesAny(
+          (servesAny(
             forSlice(it.source),
             facts,
             spec?.clusters.find((one) => one.cluster === cluster),
-          )
+          ) ||
+            usesGlobally(global, it.source))
         );
       })),
   };
+}
+
+function usesGlobally(global: GlobalUse | undefined, { cluster, facts }: SourceSlice): boolean {
+  const { addressType, ports = [] } = facts;
+  const names = ports.length === 0 ? [""] : ports.map((it) => it.name ?? "");
+  return names.some((it) => global?.serves(cluster, addressType, it) === true);
 }
 
 function servesAny(
@@ -151,13 +164,12 @@ function offer({ source }: FoundSlice, isAlive: IsAlive): OfferedSlice {
   return { cluster, facts, isAlive: (addresses) => isLocal || isAlive(cluster, addresses) };
 }
 
-function rulesFor({ cluster, mailbox }: Session, spec: ImportedService["spec"]): TrafficRules {
-  const internalMember = mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
+function rulesFor(session: Session, spec: ImportedService["spec"]): TrafficRules {
   return {
-    own: cluster,
+    own: session.cluster,
     affinity: spec.affinity,
     clusters: spec.clusters,
-    drained: new Map((internalMember?.spec.drained ?? []).map((it) => [it.cluster, it.mode])),
+    drained: drainsOf(session),
   };
 }
 
@@ -206,7 +218,9 @@ export function rivalsOfImport(
 export function rivalsOfLocal(session: Session, probes: Probes, change: Change<EndpointSlice>): ObjectKey[] {
   const { before, after } = change;
   if ([before, after].some((it) => it !== undefined && isImported(it))) return [];
-  return isReadinessChanged(before, after)
+  const isWeightChanged =
+    sliceWeight(before?.metadata.annotations) !== sliceWeight(after?.metadata.annotations);
+  return isReadinessChanged(before, after) || isWeightChanged
     ? rivalsIn(session, probes, both(serviceOfLocalSlice)(change))
     : [];
 }
@@ -221,7 +235,7 @@ export function rivalsIn(session: Session, probes: Probes, services: Iterable<Ob
 /** Whether it matters who is ready: for most services it does not. */
 function isContested(session: Session, service: ObjectKey): boolean {
   const spec = importedService(session, service)?.spec;
-  return spec !== undefined && !isSettled(rulesFor(session, spec));
+  return (spec !== undefined && !isSettled(rulesFor(session, spec))) || isGlobalContested(session, service);
 }
 
 type Facts = Pick<OfferedSlice["facts"], "endpoints" | "ports"> | Pick<EndpointSlice, "endpoints" | "ports">;

@@ -2,6 +2,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
+import { sliceWeight } from "#domain/global-service.ts";
 import { endpointsForOthers } from "#domain/legacy.ts";
 import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { type ObjectKey, keyOf, splitKey } from "@fairlead/kube/api/meta/key.ts";
@@ -20,6 +21,7 @@ import { both, watching, watchingChanges } from "@fairlead/kube/controller/sourc
 import type { Change, Controller } from "@fairlead/kube/types.ts";
 import { changedPods, exportsFleetAddresses, fleetAddressOf } from "../fleet-addresses.ts";
 import { exportStateOf } from "../exports/reconcile.ts";
+import { watchingGlobalNamespaces } from "../global-services.ts";
 import { isImported, serviceOfExport, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
 import {
   isMembershipChanged,
@@ -29,7 +31,7 @@ import {
   type Session,
 } from "../session.ts";
 
-type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
+type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports" | "weight">;
 
 /** Slices of exported Services to EndpointSliceExports. Keys are local slices. */
 export function createEndpointExport(session: Session): Controller {
@@ -51,6 +53,7 @@ export function createEndpointExport(session: Session): Controller {
         watchingChanges(here.fleetExports, slicesOf),
         watchingChanges(here.mcsExports, slicesOf),
         watchingChanges(here.services, slicesOf),
+        ...watchingGlobalNamespaces(session, (key) => slicesOf({ key })),
         watchingChanges(mailbox.internalMembers, (change) =>
           isMembershipChanged(change) ? sliceKeys(session) : [],
         ),
@@ -127,6 +130,7 @@ export function exportedFacts(slice: EndpointSlice): SliceFacts | undefined {
             ...defined({ name, protocol, port, appProtocol }),
           })),
         }),
+    ...defined({ weight: sliceWeight(slice.metadata.annotations) }),
   };
 }
 

@@ -21,6 +21,8 @@ import type {
   EndpointSliceExportSpec,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { Applied } from "@fairlead/kube/types.ts";
+import type { GlobalUse } from "./global-choice.ts";
+import { planGlobalSlice } from "./global-slice.ts";
 
 /** The EndpointSlices that one slice of one cluster becomes in this one. Pure. */
 
@@ -29,7 +31,7 @@ export interface SourceSlice {
   readonly name: string;
   readonly cluster: string;
   readonly isLocal: boolean;
-  readonly facts: Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
+  readonly facts: Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports" | "weight">;
 }
 
 export interface SliceImportView {
@@ -46,12 +48,19 @@ export interface SliceImportView {
   readonly loadBalancer: string | undefined;
   /** Which of the cluster's ports it has, and under which names; undefined: all, under their own. */
   readonly balancedPorts?: AcceptedCluster["ports"];
+  /** The global Service here that uses the cluster's endpoints. */
+  readonly global?: GlobalUse | undefined;
 }
 
 export function planImportedSlices(view: SliceImportView): Applied<EndpointSlice>[] {
   const shared = planMcsSlice(view);
   const fleet = planFleetSlice(view);
-  return [shared, fleet].filter((it) => it !== undefined);
+  const { source, isAlive, global } = view;
+  const added =
+    global === undefined || source.isLocal
+      ? undefined
+      : planGlobalSlice(source, global, (distribution) => endpointsOf(source, isAlive, distribution));
+  return [shared, fleet, added].filter((it) => it !== undefined);
 }
 
 function planMcsSlice({ source, isAlive, mcs, serves }: SliceImportView): Applied<EndpointSlice> | undefined {

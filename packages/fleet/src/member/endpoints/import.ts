@@ -29,6 +29,7 @@ import { fleetImportOf, watchingImportStatus, watchingHub } from "../hub-cluster
 import { isServed } from "../imports/adoption.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
+import { watchingGlobalNamespaces } from "../global-services.ts";
 import {
   isImported,
   multiClusterServiceOf,
@@ -48,6 +49,7 @@ import {
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { type Choice, Choices, type IsAlive, rivalsIn, rivalsOfImport, rivalsOfLocal } from "./choice.ts";
 import type { Drains } from "./drains.ts";
+import type { GlobalUse } from "./global-choice.ts";
 import { planImportedSlices, type SliceImportView } from "./import-plan.ts";
 import { putReplacements } from "./replacement.ts";
 import {
@@ -131,7 +133,7 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
             ...(isMembershipChanged(change) ? importedSliceKeys(session) : []),
           ];
         }),
-        watching(here.namespaces, () => []),
+        ...watchingGlobalNamespaces(session, slicesOf),
         ...(session.mesh === undefined
           ? []
           : [
@@ -305,9 +307,8 @@ export async function writeSlices(
   signal: AbortSignal,
 ): Promise<"first" | "again" | undefined> {
   let written: "first" | "again" | undefined;
-  const keep = new Set(wanted.map((it) => it.metadata.namespace));
-  const isLeft = (it: EndpointSlice): boolean =>
-    !keep.has(it.metadata.namespace ?? "") && !isDeleting(it) && mayGo(it);
+  const keep = new Set(wanted.map((it) => keyOf(it)));
+  const isLeft = (it: EndpointSlice): boolean => !keep.has(keyOf(it)) && !isDeleting(it) && mayGo(it);
   for (const it of [...here.slices.store.byIndex("imported", key)].filter(isLeft))
     await local.delete(ENDPOINT_SLICES, keyOf(it), { signal });
   for (const desired of wanted) {
@@ -343,12 +344,14 @@ interface Known extends Choice {
   /** What the service looks like in the fleet; undefined: it is not imported. */
   readonly spec: ImportedService["spec"] | undefined;
   readonly isAlive: IsAlive;
+  /** The global Service here, which has no slices but those of other clusters. */
+  readonly global: GlobalUse | undefined;
 }
 
 export function planFound(
   session: Session,
   { source, service }: FoundSlice,
-  { spec, isAlive, serves, servesBalanced }: Known,
+  { spec, isAlive, serves, servesBalanced, global }: Known,
 ): ReturnType<typeof planImportedSlices> {
   const { here } = session;
   const object = here.mcsImports.store.get(service);
@@ -363,6 +366,7 @@ export function planFound(
     serves,
     servesBalanced,
     mcs: spec === undefined || !canImport ? undefined : { spec, object },
+    global: spec?.clusters.find((it) => it.cluster === source.cluster)?.global === true ? global : undefined,
     ...(hasNamespace(session, FLEET_SYSTEM_NAMESPACE)
       ? findLoadBalancer(session, service, source.cluster)
       : { loadBalancer: undefined }),

@@ -2,12 +2,18 @@ import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   ENDPOINT_SLICES,
   type EndpointSlice,
+  MANAGED_BY_LABEL,
   SERVICE_NAME_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Applied } from "@fairlead/kube/types.ts";
-import { importOf, multiClusterServiceOf, serviceOfImportedSlice } from "../informers.ts";
+import {
+  globalServiceOfSlice,
+  importOf,
+  multiClusterServiceOf,
+  serviceOfImportedSlice,
+} from "../informers.ts";
 import type { Session } from "../session.ts";
 
 export interface Withdrawal {
@@ -30,8 +36,12 @@ export async function putReplacements(
   signal: AbortSignal,
 ): Promise<void> {
   for (const leaving of session.here.slices.store.byIndex("imported", key)) {
-    const kept = wanted.find((it) => it.metadata.namespace === leaving.metadata.namespace);
-    const service = serviceOfImportedSlice(leaving)[0] ?? known ?? serviceBehind(session, leaving);
+    const kept = wanted.find((it) => keyOf(it) === keyOf(leaving));
+    const service =
+      serviceOfImportedSlice(leaving)[0] ??
+      globalServiceOfSlice(leaving)[0] ??
+      known ??
+      serviceBehind(session, leaving);
     if (service === undefined || !isReady(leaving) || !losesPorts(leaving, kept)) continue;
     const missing = findReplacement(session, leaving, coming(service));
     if (missing !== undefined)
@@ -68,6 +78,7 @@ function findReplacement(
   for (const it of coming) {
     const isFit =
       it.metadata.namespace === metadata.namespace &&
+      it.metadata.labels?.[MANAGED_BY_LABEL] === metadata.labels?.[MANAGED_BY_LABEL] &&
       it.metadata.name !== metadata.name &&
       it.addressType === addressType &&
       isReady(it);

@@ -9,7 +9,7 @@ import type {
 import type { Change } from "@fairlead/kube/types.ts";
 import { addressesOf } from "../fleet-addresses.ts";
 import { exportStateOf } from "../exports/reconcile.ts";
-import { isImported, serviceOfLocalSlice, serviceOfSliceImport } from "../informers.ts";
+import { isImported, serviceOfLocalSlice, sourceNameOf, serviceOfSliceImport } from "../informers.ts";
 import type { Session } from "../session.ts";
 import { exportedFacts } from "./export.ts";
 import type { SourceSlice } from "./import-plan.ts";
@@ -27,7 +27,7 @@ export function namesOfLocal(
 ): ObjectKey[] {
   return [before, after].flatMap((it) => {
     if (it === undefined) return [];
-    if (isImported(it)) return namesOfObjects(it);
+    if (isImported(it)) return [objectKey(undefined, sourceNameOf(it))];
     if (serviceOfLocalSlice(it).length === 0) return [];
     return [objectKey(undefined, sliceExportName(cluster, it.metadata.namespace ?? "", it.metadata.name))];
   });

@@ -72,7 +72,7 @@ function plan(
   const before = found.get(service) ?? look(session, service);
   found.set(service, before);
   const spec = readSpec(session, service, before.weight);
-  return planFound(session, source, { ...before, spec, isAlive: () => true });
+  return planFound(session, source, { ...before, spec, isAlive: () => true, global: undefined });
 }
 
 /**

@@ -1,4 +1,4 @@
-import { TRAFFIC } from "#api/fairlead.dev/names.ts";
+import { GLOBAL_SERVICE, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 
 interface Told {
@@ -16,7 +16,7 @@ const REASONS: Readonly<Record<string, string>> = {
   NoConflictFound: "NoServiceExportConflictFound",
 };
 
-const TOLD_OF = new Set(["Valid", "Conflict", TRAFFIC]);
+const TOLD_OF = new Set(["Valid", "Conflict", TRAFFIC, GLOBAL_SERVICE]);
 
 /**
  * What `kubectl describe` shows of a ServiceExport: what came to differ since its status was written last, once. That

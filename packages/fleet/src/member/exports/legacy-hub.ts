@@ -8,17 +8,20 @@ import type { ExportPlan } from "./plan.ts";
  * such a hub is `Conflict`, and members enforce it: they send endpoints only if it is False. Pure.
  */
 export function planForLegacyHub(plan: ExportPlan, current: InternalServiceExport | undefined): ExportPlan {
-  const { spec, fleet, mcs } = plan;
+  const { spec, fleet, mcs, global } = plan;
   if (spec === undefined) return plan;
-  const hindrance = findHindrance(spec);
+  const hindrance = fleet === undefined && mcs === undefined ? NO_GLOBAL_SERVICES : findHindrance(spec);
   const conflict = current?.status?.conditions?.find((it) => it.type === "Conflict");
   return {
     spec: hindrance === undefined ? exportForOthers(spec) : undefined,
     hasEndpoints: hindrance === undefined && conflict?.status === "False",
     fleet,
+    global,
     mcs: mcs === undefined ? undefined : [...mcs.filter(isNotProgress), ...progress(hindrance, conflict)],
   };
 }
+
+const NO_GLOBAL_SERVICES = "the hub of this fleet does not support global services";
 
 function isNotProgress({ type }: NewCondition): boolean {
   return type !== "Ready" && type !== "Conflict";

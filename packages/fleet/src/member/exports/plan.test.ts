@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { type ExportView, isExportedBy, planExport } from "./plan.ts";
+import { isExportedBy, planExport } from "./plan.ts";
+import type { ExportView } from "./view.ts";
 
 const at = "2026-01-01T00:00:00Z";
 const metadata = { namespace: "work", name: "hello", creationTimestamp: at };

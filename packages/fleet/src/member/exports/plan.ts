@@ -1,37 +1,23 @@
 import { defined } from "@fairlead/base/defined.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
-import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ApiExport, writeExportFacts } from "#domain/exported-service.ts";
 import { readWeight } from "#domain/weight.ts";
 import { ACCEPTED, MCS_CONFLICT, PORTS_ANNOTATION, UNITED_PORTS } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { ServiceExport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { isReservedNamespace, WEIGHT_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
+import { WEIGHT_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
 import {
   FLEET_NETWORKING_GROUP,
-  type InternalServiceExport,
   type InternalServiceExportSpec,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { FleetServiceExport } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 
 import { inactiveCondition } from "#domain/inactive.ts";
+import { type GlobalExport, globalCondition, readGlobalExport } from "./global.ts";
 import { planTraffic } from "./traffic.ts";
+import { type ExportView, findProblem, hubCondition, isGone, refusalOf } from "./view.ts";
 
 /** Computes what a cluster exports of one service, and the conditions of the two kinds of ServiceExport. Pure. */
-
-export interface ExportView {
-  readonly namespace: string;
-  readonly name: string;
-  readonly fleet: FleetServiceExport | undefined;
-  readonly mcs: ServiceExport | undefined;
-  readonly service: Service | undefined;
-  /** The export on the hub, with the conditions that the hub wrote. */
-  readonly current: InternalServiceExport | undefined;
-  /** By name: the cluster leaves its fleet, or has left. */
-  readonly left?: string | undefined;
-  /** Why the hub's API server did not take what was sent last, in its words. */
-  readonly refused?: string | undefined;
-}
 
 export interface ExportPlan {
   /** What to send to the hub. Undefined: nothing is exported. */
@@ -41,6 +27,8 @@ export interface ExportPlan {
   /** All conditions that Fairlead owns; undefined if no such ServiceExport exists. */
   readonly fleet: readonly NewCondition[] | undefined;
   readonly mcs: readonly NewCondition[] | undefined;
+  /** Of the Service; undefined if it is not global. */
+  readonly global: readonly NewCondition[] | undefined;
 }
 
 interface McsExportState {
@@ -56,36 +44,41 @@ export function isExportedBy(view: ExportView): boolean {
   if (view.left !== undefined || view.service === undefined) return false;
   return (
     (view.fleet !== undefined && readFleetExport(view, view.fleet).exported !== undefined) ||
-    (view.mcs !== undefined && readMcsExport(view, view.mcs).exported !== undefined)
+    (view.mcs !== undefined && readMcsExport(view, view.mcs).exported !== undefined) ||
+    readGlobalExport(view)?.exported !== undefined
   );
 }
 
 export function planExport(view: ExportView): ExportPlan {
   const fleet = view.fleet === undefined ? undefined : readFleetExport(view, view.fleet);
   const mcs = view.mcs === undefined ? undefined : readMcsExport(view, view.mcs);
+  const global = readGlobalExport(view);
   return view.left === undefined
-    ? planActive(view, fleet, mcs)
+    ? planActive(view, { fleet, mcs, global })
     : planInactive(view.left, fleet?.valid, mcs?.valid);
 }
 
-function planActive(
-  view: ExportView,
-  fleet: FleetExportState | undefined,
-  mcs: McsExportState | undefined,
-): ExportPlan {
+interface ApiStates {
+  readonly fleet: FleetExportState | undefined;
+  readonly mcs: McsExportState | undefined;
+  readonly global: GlobalExport | undefined;
+}
+
+function planActive(view: ExportView, { fleet, mcs, global }: ApiStates): ExportPlan {
   const isOpen = { fleet: fleet?.exported !== undefined, mcs: mcs?.exported !== undefined };
   const { traffic, conditions } = planTraffic({
     fleet: isOpen.fleet ? view.fleet : undefined,
     mcs: isOpen.mcs ? view.mcs : undefined,
     current: view.current,
   });
-  const spec = planSpec(view, fleet, mcs?.exported);
+  const spec = planSpec(view, fleet, [mcs?.exported, global?.exported]);
   const told = (isToldOf: boolean): readonly NewCondition[] => (isToldOf ? conditions : []);
   return {
     spec: spec === undefined ? undefined : { ...spec, ...traffic },
     hasEndpoints: spec !== undefined,
     fleet: fleet && [fleet.valid, ...fleetConflict(view, isOpen.fleet), ...told(isOpen.fleet)],
     mcs: mcs && [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...told(isOpen.mcs)],
+    global: global && [globalCondition(view, global)],
   };
 }
 
@@ -107,16 +100,17 @@ function planInactive(
     hasEndpoints: false,
     fleet: fleet === undefined ? undefined : [fleet, inactive],
     mcs: mcs === undefined ? undefined : [mcs, pending, inactive],
+    global: undefined,
   };
 }
 
 function planSpec(
   view: ExportView,
   fleet: FleetExportState | undefined,
-  mcs: ApiExport | undefined,
+  others: readonly (ApiExport | undefined)[],
 ): ExportPlan["spec"] {
   const { service } = view;
-  const apis = [fleet?.exported, mcs].filter((it) => it !== undefined);
+  const apis = [fleet?.exported, ...others].filter((it) => it !== undefined);
   if (service === undefined || apis.length === 0) return undefined;
   const weight = fleet?.exported === undefined ? undefined : fleet.weight;
   return {
@@ -128,10 +122,6 @@ function planSpec(
 
 function unitesPorts({ fleet, mcs }: ExportView): boolean {
   return (fleet ?? mcs)?.metadata.annotations?.[PORTS_ANNOTATION] === UNITED_PORTS;
-}
-
-function isGone(service: Service | undefined): service is undefined {
-  return service === undefined || service.metadata.deletionTimestamp !== undefined;
 }
 
 function readFleetExport(view: ExportView, object: FleetServiceExport): FleetExportState {
@@ -202,19 +192,6 @@ function isValid(reason: string, message: string): NewCondition {
   return { type: "Valid", status: "True", reason, message };
 }
 
-function findProblem(
-  namespace: string,
-  service: Service,
-  refused: readonly ("ExternalName" | "headless")[],
-): string | undefined {
-  if (isReservedNamespace(namespace)) return `namespace ${namespace} is reserved for the fleet`;
-  if (service.spec?.type === "ExternalName")
-    return "a Service of type ExternalName has no endpoints to export";
-  if (service.spec?.clusterIP === "None" && refused.includes("headless"))
-    return "a headless Service has no virtual address; a ServiceExport of multicluster.x-k8s.io exports it";
-  return undefined;
-}
-
 function apiExport(api: "fleet" | "mcs", object: FleetServiceExport | ServiceExport): ApiExport {
   const spec = "spec" in object ? object.spec : undefined;
   return {
@@ -223,10 +200,6 @@ function apiExport(api: "fleet" | "mcs", object: FleetServiceExport | ServiceExp
     labels: spec?.exportedLabels ?? {},
     annotations: spec?.exportedAnnotations ?? {},
   };
-}
-
-function hubCondition(view: ExportView, type: string): Condition | undefined {
-  return view.current?.status?.conditions?.find((it) => it.type === type);
 }
 
 /** None for exports that do not get as far as being compared. */
@@ -260,12 +233,6 @@ function mcsProgress(view: ExportView, isExported: boolean): NewCondition[] {
   return hubCondition(view, ACCEPTED) === undefined
     ? [{ type: "Ready", status: "False", reason: "Pending", message: "waiting for the hub" }, ...shared]
     : [{ type: "Ready", status: "True", reason: "Exported", message: "the hub has the export" }, ...shared];
-}
-
-/** By the hub's API server, or by its controllers. */
-function refusalOf(view: ExportView): string | undefined {
-  const accepted = hubCondition(view, ACCEPTED);
-  return view.refused ?? (accepted?.status === "False" ? accepted.message : undefined);
 }
 
 function copyOf({ status, reason, message }: Condition, type: string): NewCondition {

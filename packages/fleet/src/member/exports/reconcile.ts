@@ -1,8 +1,8 @@
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/cluster-names.ts";
-import { ACTIVE_CONDITION, TRAFFIC } from "#api/fairlead.dev/names.ts";
+import { ACTIVE_CONDITION, GLOBAL_SERVICE, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -23,11 +23,13 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
+import { globalKeys, isInGlobalNamespace, watchingGlobalNamespaces } from "../global-services.ts";
 import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 import { planEvents } from "./events.ts";
 import { planForLegacyHub } from "./legacy-hub.ts";
-import { type ExportPlan, type ExportView, isExportedBy, planExport } from "./plan.ts";
+import { type ExportPlan, isExportedBy, planExport } from "./plan.ts";
+import type { ExportView } from "./view.ts";
 
 /** ServiceExports of both kinds to InternalServiceExports, and the hub's conditions back. Keys are services. */
 export function createExports(session: Session): Controller {
@@ -41,6 +43,7 @@ export function createExports(session: Session): Controller {
         watching(here.fleetExports),
         watching(here.mcsExports),
         watching(here.services),
+        ...watchingGlobalNamespaces(session),
         watching(mailbox.exports, both(serviceOfExport)),
         watching(mailbox.sliceExports, ({ before, after }) =>
           before !== undefined && (after === undefined || isDeleting(after))
@@ -57,8 +60,10 @@ export function createExports(session: Session): Controller {
 }
 
 /** Every service that is or was exported. */
-export function exportKeys({ here, mailbox }: Session): ObjectKey[] {
+export function exportKeys(session: Session): ObjectKey[] {
+  const { here, mailbox } = session;
   return [
+    ...globalKeys(session),
     ...[...here.fleetExports.store.list()].map(keyOf),
     ...[...here.mcsExports.store.list()].map(keyOf),
     ...[...mailbox.exports.store.list()].flatMap(serviceOfExport),
@@ -100,6 +105,7 @@ function viewOf(session: Session, key: ObjectKey, refused?: string): ExportView 
     fleet: live(here.fleetExports.store.get(key)),
     mcs: live(here.mcsExports.store.get(key)),
     service: here.services.store.get(key),
+    isGlobalNamespace: isInGlobalNamespace(session, namespace ?? ""),
     current: currentExport(session, key),
     left: membershipOf(session) === "leave" ? session.cluster : undefined,
     refused,
@@ -123,9 +129,10 @@ async function reconcile(
   const membership = membershipOf(session);
   if (membership !== "none") {
     // Before any request to the hub, so that conditions are written while the hub is unavailable, too.
-    const tell = async ({ fleet: next, mcs: nextMcs }: ExportPlan): Promise<void> => {
+    const tell = async ({ fleet: next, mcs: nextMcs, global = [] }: ExportPlan): Promise<void> => {
       await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next }, signal);
       await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: nextMcs }, signal);
+      await report(session, { of: SERVICES, object: here.services.store.get(key), next: global }, signal);
     };
     // A status that is refused holds back neither an export nor its withdrawal: the error ends the pass after them.
     const [told] = await Promise.allSettled([tell(plan)]);
@@ -234,6 +241,8 @@ interface Report<T extends KubeObject & { status?: { conditions?: Condition[] } 
 }
 
 const OUR_TYPES = new Set(["Valid", "Conflict", "Ready", TRAFFIC, ACTIVE_CONDITION]);
+/** On Services, which have other writers. */
+const OUR_TYPES_OF_SERVICES = new Set([GLOBAL_SERVICE]);
 
 async function report<T extends KubeObject & { status?: { conditions?: Condition[] } }>(
   { local, events, deps }: Session,
@@ -244,7 +253,7 @@ async function report<T extends KubeObject & { status?: { conditions?: Condition
   for (const event of planEvents(object.status?.conditions, next)) events.record(of, object, event);
   await writeConditions(local, of, {
     object,
-    own: OUR_TYPES,
+    own: of.plural === SERVICES.plural ? OUR_TYPES_OF_SERVICES : OUR_TYPES,
     next,
     fieldManager: MEMBER_MANAGER,
     clock: deps.clock,

@@ -37,6 +37,8 @@ export interface ImportedCluster {
   weight?: number;
   /** Range: 0 to 1000. Lower serves first. Absent means 0. */
   priority?: number;
+  /** Whether global Services of other clusters use its endpoints. Absent means false. */
+  global?: boolean;
 }
 
 /** Written by the hub: what a service of the fleet looks like, as the Multi-Cluster Services API merges its exports. */

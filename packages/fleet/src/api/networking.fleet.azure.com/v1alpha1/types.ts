@@ -159,6 +159,8 @@ export interface EndpointSliceExportSpec {
   addressType: IPFamily;
   endpoints: ExportedEndpoint[];
   ports?: EndpointPort[];
+  /** Of each endpoint, for global Services. Range: 0 to 65535; 0 means no new connections. Absent means 1. Addition. */
+  weight?: number;
   endpointSliceReference: ExportedObjectReference;
   ownerServiceReference: OwnerServiceReference;
 }

@@ -57,7 +57,7 @@ export interface LoadBalancerIngress {
 
 export interface Service extends KubeObject {
   spec?: ServiceSpec;
-  status?: { loadBalancer?: { ingress?: LoadBalancerIngress[] } };
+  status?: { loadBalancer?: { ingress?: LoadBalancerIngress[] }; conditions?: Condition[] };
 }
 
 export interface EndpointAddress {
