@@ -99,6 +99,11 @@ export interface Rule {
   /** An empty list matches nothing. */
   readonly peers: "any" | readonly Peer[];
   readonly ports: "any" | readonly PortMatch[];
+  /**
+   * Only DNS queries for these names; the other end is a DNS server. A data plane without a DNS proxy treats the rule as absent, unless one
+   * pattern is `*`, which needs none.
+   */
+  readonly dns?: readonly FqdnPattern[];
   /** Where the manifest says so: `spec.ingress[0]`. */
   readonly origin: string;
 }
@@ -156,6 +161,8 @@ export interface EntityPeer {
 export interface NodesPeer {
   readonly kind: "nodes";
   readonly key: string;
+  /** As `fromNodes` and `toNodes` of Cilium's kinds have it: not the own node. */
+  readonly areRemote: boolean;
   readonly selector: Selector;
 }
 
@@ -185,8 +192,9 @@ export type PortMatch =
  * A part of a policy that is not enforced as it is written. Nothing that a refusal concerns makes a policy wider:
  *
  * - `policy not enforced`: whom the policy concerns cannot be known;
- * - `rule dropped`: an allowing rule allows nothing; the direction still denies by default;
- * - `rule denies more`: a denying rule is enforced without the part that would have narrowed it;
+ * - `matches nothing`: the part of an allowing rule that the field belongs to (peer, port or the whole rule) matches nothing; the direction
+ *   still denies by default;
+ * - `denies more`: a denying rule is enforced without the part that would have narrowed it; a rule that passes denies instead;
  * - `part ignored`: without effect on what is allowed.
  */
 export interface Refusal {
@@ -194,7 +202,7 @@ export interface Refusal {
   readonly field: string;
   /** A sentence for people, with what to do. */
   readonly reason: string;
-  readonly effect: "policy not enforced" | "rule dropped" | "rule denies more" | "part ignored";
+  readonly effect: "policy not enforced" | "matches nothing" | "denies more" | "part ignored";
 }
 
 /** What the compiler makes of one object. */

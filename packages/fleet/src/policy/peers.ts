@@ -18,8 +18,13 @@ export function podsPeer(selector: Selector): PodsPeer {
   return { kind: "pods", key: `pods:${selector.key}`, selector };
 }
 
-export function nodesPeer(selector: Selector): NodesPeer {
-  return { kind: "nodes", key: `nodes:${selector.key}`, selector };
+export function nodesPeer(selector: Selector, areRemote: boolean): NodesPeer {
+  return {
+    kind: "nodes",
+    key: `${areRemote ? "remote-nodes" : "nodes"}:${selector.key}`,
+    areRemote,
+    selector,
+  };
 }
 
 export function entityPeer(entity: Entity): EntityPeer {

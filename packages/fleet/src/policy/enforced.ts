@@ -1,0 +1,197 @@
+import { byAddress, familyOf, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { containsAddress, formatPrefix, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { Peer, PolicyId, PortMatch, Rule, Tier, Transport, Way } from "./model.ts";
+import { matchOf, type SetKey } from "./peers.ts";
+import type {
+  Changes,
+  Group,
+  GroupKeys,
+  GroupRule,
+  NamedPortElement,
+  SetChange,
+  SetElement,
+} from "./state.ts";
+
+/** The first packet of a flow, after the translation of Service addresses. */
+export interface Flow {
+  readonly source: IpAddress;
+  readonly destination: IpAddress;
+  readonly traffic: Traffic;
+}
+
+export type Traffic =
+  | { readonly kind: "transport"; readonly protocol: Transport; readonly port: number }
+  | { readonly kind: "icmp"; readonly type: number }
+  /** IP protocol number. */
+  | { readonly kind: "protocol"; readonly number: number };
+
+/** `rule` is absent where no rule decided: no policy selects the end, or none of its rules matches (`tier` says which denied by default). */
+export interface Verdict {
+  readonly isAllowed: boolean;
+  readonly tier?: Tier;
+  readonly rule?: { readonly policy: PolicyId; readonly origin: string };
+}
+
+/**
+ * Says what becomes of a flow, by the rules that nftables gets: for tests, and for those who ask why. Holds what the Resolver reported.
+ */
+export class Enforced {
+  readonly #sets = new Map<SetKey, Members>();
+  readonly #groups = new Map<string, Group>();
+  readonly #addresses = new Map<IpAddress, GroupKeys>();
+  readonly #host: ReadonlySet<IpAddress>;
+  #hostGroups: GroupKeys = {};
+
+  /** @param host The addresses of the own node: what it sends to its pods is always let in, as the kubelet probes them. */
+  constructor(host: readonly IpAddress[] = []) {
+    this.#host = new Set(host);
+  }
+
+  apply(changes: Changes): void {
+    for (const change of changes.sets) this.#applySet(change);
+    for (const group of changes.groups) this.#groups.set(group.key, group);
+    for (const { address, groups } of changes.addresses)
+      if (groups === undefined) this.#addresses.delete(address);
+      else this.#addresses.set(address, groups);
+    for (const key of changes.groupsGone) this.#groups.delete(key);
+    this.#hostGroups = changes.host ?? this.#hostGroups;
+  }
+
+  /** What DNS answered for a pattern. */
+  resolved(set: SetKey, addresses: readonly IpAddress[]): void {
+    for (const address of addresses) this.#sets.get(set)?.add(address);
+  }
+
+  /** The verdict at one end: `egress` at the source, `ingress` at the destination. */
+  verdict(flow: Flow, way: Way): Verdict {
+    const end = way === "egress" ? flow.source : flow.destination;
+    if (way === "ingress" && this.#host.has(flow.source) && !this.#host.has(end)) return { isAllowed: true };
+    const group = this.#groupAt(end, way);
+    for (const { tier, rules, isDefaultDeny } of group?.tiers ?? []) {
+      const rule = rules.find((it) => this.#matches(it, flow, way));
+      if (rule === undefined && isDefaultDeny) return { isAllowed: false, tier };
+      if (rule !== undefined && rule.action !== "pass") return decided(rule, tier);
+    }
+    return { isAllowed: true };
+  }
+
+  /** In a form that can be compared. */
+  dump(): Readonly<Record<string, unknown>> {
+    return {
+      sets: [...this.#sets].map(([key, it]): [string, unknown] => [key, it.dump()]).toSorted(byName),
+      groups: [...this.#groups].toSorted(byName),
+      addresses: [...this.#addresses].toSorted(([a], [b]) => byAddress(a, b)),
+      host: this.#hostGroups,
+    };
+  }
+
+  #groupAt(end: IpAddress, way: Way): Group | undefined {
+    const keys = this.#host.has(end) ? this.#hostGroups : this.#addresses.get(end);
+    return this.#groups.get(keys?.[way] ?? "");
+  }
+
+  #applySet({ key, state, added, removed }: SetChange): void {
+    if (state === "gone") {
+      if (!this.#sets.delete(key)) throw new TypeError(`the set ${key} is removed and does not exist`);
+      return;
+    }
+    if (this.#sets.has(key) === (state === "new")) throw new TypeError(`the set ${key} is not ${state}`);
+    const members = this.#sets.get(key) ?? new Members();
+    this.#sets.set(key, members);
+    for (const it of removed) members.delete(it);
+    for (const it of added) members.add(it);
+  }
+
+  #matches(rule: Rule, { source, destination, traffic }: Flow, way: Way): boolean {
+    const other = way === "egress" ? destination : source;
+    if (rule.dns !== undefined && !rule.dns.includes("*")) return false;
+    return (
+      (rule.peers === "any" || rule.peers.some((it) => this.#isPeer(it, other))) &&
+      (rule.ports === "any" || rule.ports.some((it) => this.#isPort(it, destination, traffic)))
+    );
+  }
+
+  #isPeer(peer: Peer, address: IpAddress): boolean {
+    const { set, unless } = matchOf(peer);
+    const isIn = (key: SetKey): boolean => {
+      const members = this.#sets.get(key);
+      if (members === undefined) throw new TypeError(`a rule refers to the set ${key}, which does not exist`);
+      return members.has(address);
+    };
+    return (set === undefined || isIn(set)) && (unless === undefined || !isIn(unless));
+  }
+
+  #isPort(match: PortMatch, destination: IpAddress, traffic: Traffic): boolean {
+    switch (match.kind) {
+      case "range":
+        return (
+          isTransport(traffic, match.protocol) && traffic.port >= match.first && traffic.port <= match.last
+        );
+      case "named": {
+        const set = this.#sets.get(`port:${match.protocol}:${match.name}`);
+        return (
+          isTransport(traffic, match.protocol) &&
+          set?.has({ address: destination, port: traffic.port }) === true
+        );
+      }
+      case "protocol":
+        return traffic.kind === "protocol" && traffic.number === match.number;
+      case "icmp":
+        return (
+          traffic.kind === "icmp" && traffic.type === match.type && familyOf(destination) === match.family
+        );
+      default:
+        return match satisfies never;
+    }
+  }
+}
+
+function isTransport(
+  traffic: Traffic,
+  protocol: Transport,
+): traffic is Extract<Traffic, { readonly kind: "transport" }> {
+  return traffic.kind === "transport" && traffic.protocol === protocol;
+}
+
+function decided(rule: GroupRule, tier: Tier): Verdict {
+  return { isAllowed: rule.action === "allow", tier, rule: { policy: rule.policy, origin: rule.origin } };
+}
+
+function byName([a]: readonly unknown[], [b]: readonly unknown[]): number {
+  return String(a) < String(b) ? -1 : 1;
+}
+
+class Members {
+  readonly #plain = new Map<string, IpAddress | NamedPortElement>();
+  readonly #prefixes = new Map<string, Prefix>();
+
+  add(element: SetElement): void {
+    if (isPrefix(element)) this.#prefixes.set(formatPrefix(element), element);
+    else if (this.#plain.has(idOf(element)))
+      throw new TypeError(`${idOf(element)} is added and is in the set`);
+    else this.#plain.set(idOf(element), element);
+  }
+
+  delete(element: SetElement): void {
+    if (isPrefix(element)) this.#prefixes.delete(formatPrefix(element));
+    else if (!this.#plain.delete(idOf(element)))
+      throw new TypeError(`${idOf(element)} is removed and is not in the set`);
+  }
+
+  has(element: IpAddress | NamedPortElement): boolean {
+    if (this.#plain.has(idOf(element))) return true;
+    return typeof element !== "object" && this.#prefixes.values().some((it) => containsAddress(it, element));
+  }
+
+  dump(): readonly string[] {
+    return [...this.#plain.keys(), ...this.#prefixes.keys()].toSorted();
+  }
+}
+
+function isPrefix(element: SetElement): element is Prefix {
+  return typeof element === "object" && "network" in element;
+}
+
+function idOf(element: IpAddress | NamedPortElement): string {
+  return typeof element === "object" ? `${element.address}#${element.port}` : `${typeof element} ${element}`;
+}

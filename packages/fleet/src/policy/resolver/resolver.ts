@@ -1,0 +1,93 @@
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
+import type { CompiledPolicy, PolicyNamespace, PolicyNode, PolicyPod } from "../model.ts";
+import type { Changes } from "../state.ts";
+import { Groups } from "./groups.ts";
+import type { Identity } from "./identity.ts";
+import { LiveSets } from "./live-sets.ts";
+import { Nodes } from "./nodes.ts";
+import { PodTable } from "./pod-table.ts";
+
+export interface ResolverOptions {
+  /** Name of the own cluster. */
+  readonly cluster: string;
+  /** Pods of this node are local; if absent, those of the whole cluster. */
+  readonly node?: string;
+}
+
+/**
+ * Finds out which policies decide on which local pods, and which addresses their selectors select. It takes what exists, in any order
+ * and as often as wanted; `take` returns what changed since the last call, the first one everything. A change costs what depends on it.
+ *
+ * - Selectors see no pod whose namespace is not known, and a local pod has groups only once it is.
+ * - If several pods claim an address, it is that of a pod of the own cluster, and else of the one that was added last.
+ */
+export class Resolver {
+  readonly #nodes: Nodes;
+  readonly #table: PodTable;
+  readonly #sets: LiveSets;
+  readonly #groups: Groups;
+
+  constructor(options: ResolverOptions) {
+    this.#nodes = new Nodes(options);
+    this.#table = new PodTable(options, {
+      identityAdded: (identity: Identity) => this.#sets.identityAdded(identity),
+      identityRemoved: (identity: Identity) => {
+        this.#sets.identityRemoved(identity);
+        this.#groups.identityRemoved(identity);
+      },
+      identityChanged: (identity: Identity) => {
+        this.#sets.identityChanged(identity);
+        this.#groups.identityChanged(identity);
+      },
+      moved: (address, from, to) => {
+        this.#sets.moved(address, from, to);
+        this.#groups.moved(address, from, to);
+      },
+    });
+    this.#sets = new LiveSets(options.cluster, this.#table, this.#nodes);
+    this.#groups = new Groups(this.#table, this.#sets, this.#nodes);
+  }
+
+  upsertPod(pod: PolicyPod): void {
+    this.#table.upsert(pod);
+  }
+
+  deletePod(cluster: string, namespace: string, name: string): void {
+    this.#table.delete(cluster, namespace, name);
+  }
+
+  upsertNamespace(namespace: PolicyNamespace): void {
+    this.#table.upsertNamespace(namespace);
+  }
+
+  deleteNamespace(cluster: string, name: string): void {
+    this.#table.deleteNamespace(cluster, name);
+  }
+
+  upsertNode(node: PolicyNode): void {
+    this.#nodes.upsert(node);
+  }
+
+  deleteNode(cluster: string, name: string): void {
+    this.#nodes.delete(cluster, name);
+  }
+
+  /** The endpoints of the own cluster's API server. */
+  setApiServers(addresses: readonly IpAddress[]): void {
+    this.#nodes.setApiServers(addresses);
+  }
+
+  upsertPolicy(policy: CompiledPolicy): void {
+    this.#groups.upsert(policy);
+  }
+
+  /** @param key `CompiledPolicy.key` */
+  deletePolicy(key: string): void {
+    this.#groups.delete(key);
+  }
+
+  take(): Changes {
+    const groups = this.#groups.settle(this.#nodes.isDirty);
+    return { sets: this.#sets.settle(), ...groups };
+  }
+}

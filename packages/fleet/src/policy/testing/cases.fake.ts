@@ -1,0 +1,165 @@
+import { Enforced, type Flow } from "../enforced.ts";
+import { compileNetworkPolicy } from "../compile/network-policy.ts";
+import type { CompiledPolicy, Way } from "../model.ts";
+import { Resolver } from "../resolver/resolver.ts";
+import { Chance } from "./chance.fake.ts";
+import {
+  EXTERNAL,
+  NAMESPACES,
+  newWorld,
+  networkPolicy,
+  setNamespace,
+  setNode,
+  setPod,
+  traffic,
+} from "./generate.fake.ts";
+import { isAllowed, type Question } from "./oracle.fake.ts";
+import { type Actor, actorsOf, isOwnNode, namespaceOf, type World } from "./world.fake.ts";
+
+/** Generated cases: a world that changes step by step, and after each step questions whose answers have to be those of the oracle. */
+
+export interface Disagreement {
+  readonly seed: number;
+  readonly step: number;
+  readonly what: string;
+}
+
+/** Runs a case; undefined if everything agrees. */
+export function runCase(seed: number, steps: number): Disagreement | undefined {
+  const chance = new Chance(seed);
+  const run = new Run(newWorld(chance));
+  for (let step = 0; step < steps; step++) {
+    run.churn(chance);
+    const what = run.check(chance);
+    if (what !== undefined) return { seed, step, what };
+  }
+  return undefined;
+}
+
+class Run {
+  readonly world: World;
+  readonly #resolver: Resolver;
+  readonly #enforced: Enforced;
+  readonly #compiled = new Map<string, readonly CompiledPolicy[]>();
+
+  constructor(world: World) {
+    this.world = world;
+    const own = world.nodes.get(`${world.cluster}/${world.node}`);
+    this.#enforced = new Enforced(own?.addresses);
+    this.#resolver = filled(world);
+    for (let index = 0; index < 3; index++) this.#addPolicy(new Chance(index), index);
+  }
+
+  churn(chance: Chance): void {
+    for (let count = 1 + chance.int(3); count > 0; count--) this.#change(chance);
+    this.#enforced.apply(this.#resolver.take());
+  }
+
+  check(chance: Chance): string | undefined {
+    return this.#compareWithFresh(chance) ?? this.#compareWithOracle(chance);
+  }
+
+  #change(chance: Chance): void {
+    const { world } = this;
+    switch (chance.int(8)) {
+      case 0:
+      case 1:
+        this.#resolver.upsertPod(setPod(world, chance));
+        return;
+      case 2: {
+        const [key, pod] = chance.one([...world.pods]);
+        if (world.pods.size < 4) return;
+        world.pods.delete(key);
+        this.#resolver.deletePod(pod.cluster, pod.namespace, pod.name);
+        return;
+      }
+      case 3: {
+        const cluster = chance.one(["a", "b", "c"]);
+        const name = chance.one(NAMESPACES);
+        setNamespace(world, chance, cluster, name);
+        const made = world.namespaces.get(`${cluster}/${name}`);
+        if (made !== undefined) this.#resolver.upsertNamespace(made);
+        return;
+      }
+      case 4: {
+        const [key, { cluster, name }] = chance.one([...world.namespaces]);
+        if (world.namespaces.size < 7) return;
+        world.namespaces.delete(key);
+        this.#resolver.deleteNamespace(cluster, name);
+        return;
+      }
+      case 5:
+        this.#resolver.upsertNode(
+          setNode(world, chance, chance.one(["a", "b", "c"]), chance.one(["n0", "n1", "n2"])),
+        );
+        return;
+      default:
+        this.#addPolicy(chance, chance.int(4));
+    }
+  }
+
+  #addPolicy(chance: Chance, number: number): void {
+    const policy = networkPolicy(chance, `policy-${number}`);
+    const key = `${policy.metadata.namespace}/${policy.metadata.name}`;
+    this.world.networkPolicies.set(key, policy);
+    const { policies, refusals } = compileNetworkPolicy(policy, this.world);
+    const refused = refusals.find((it) => it.effect !== "part ignored");
+    if (refused !== undefined) throw new TypeError(`${refused.field}: ${refused.reason}`);
+    this.#compiled.set(key, policies);
+    for (const it of policies) this.#resolver.upsertPolicy(it);
+  }
+
+  /** The same world at once has to be enforced as it is step by step. */
+  #compareWithFresh(chance: Chance): string | undefined {
+    if (!chance.is(0.3)) return undefined;
+    const fresh = filled(this.world);
+    for (const it of [...this.#compiled.values()].flat()) fresh.upsertPolicy(it);
+    const other = new Enforced();
+    other.apply(fresh.take());
+    const [is, expected] = [this.#enforced.dump(), other.dump()].map((it) => stringified(it));
+    return is === expected ? undefined : `step by step: ${is}\nat once: ${expected}`;
+  }
+
+  #compareWithOracle(chance: Chance): string | undefined {
+    const { world } = this;
+    const actors = actorsOf(world, EXTERNAL);
+    const local = actors.filter((it) => isLocal(world, it));
+    for (let count = local.length === 0 ? 0 : 40; count > 0; count--) {
+      const subject = chance.one(local);
+      const peer = chance.one(actors);
+      const way: Way = chance.is(0.5) ? "ingress" : "egress";
+      const question: Question = { way, subject, peer, traffic: traffic(chance) };
+      if (typeof subject.address !== typeof peer.address || subject === peer) continue;
+      const [source, destination] = way === "egress" ? [subject, peer] : [peer, subject];
+      const flow: Flow = {
+        source: source.address,
+        destination: destination.address,
+        traffic: question.traffic,
+      };
+      const verdict = this.#enforced.verdict(flow, way);
+      const expected = isAllowed(world, question);
+      if (verdict.isAllowed !== expected)
+        return stringified({ question, expected, verdict, policies: [...world.networkPolicies.values()] });
+    }
+    return undefined;
+  }
+}
+
+function isLocal(world: World, actor: Actor): boolean {
+  if (actor.kind === "node") return isOwnNode(world, actor.node);
+  if (actor.kind === "external") return false;
+  const { pod } = actor;
+  return pod.cluster === world.cluster && pod.node === world.node && namespaceOf(world, pod) !== undefined;
+}
+
+function filled(world: World): Resolver {
+  const resolver = new Resolver(world);
+  for (const it of world.pods.values()) resolver.upsertPod(it);
+  for (const it of world.namespaces.values()) resolver.upsertNamespace(it);
+  for (const it of world.nodes.values()) resolver.upsertNode(it);
+  return resolver;
+}
+
+function stringified(value: unknown): string {
+  return JSON.stringify(value, (_, it: unknown) => (typeof it === "bigint" ? it.toString(16) : it));
+}

@@ -1,0 +1,40 @@
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
+import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
+import type { PolicyNamespace, PolicyNode, PolicyPod } from "../model.ts";
+
+/** What a case of the tests consists of. */
+export interface World {
+  readonly cluster: string;
+  readonly node: string;
+  readonly isLocalByDefault: boolean;
+  readonly pods: Map<string, PolicyPod>;
+  readonly namespaces: Map<string, PolicyNamespace>;
+  readonly nodes: Map<string, PolicyNode>;
+  readonly networkPolicies: Map<string, NetworkPolicy>;
+}
+
+/** One end of a flow. */
+export type Actor =
+  | { readonly kind: "pod"; readonly address: IpAddress; readonly pod: PolicyPod }
+  | { readonly kind: "node"; readonly address: IpAddress; readonly node: PolicyNode }
+  | { readonly kind: "external"; readonly address: IpAddress };
+
+export function actorsOf(world: World, external: readonly IpAddress[]): readonly Actor[] {
+  return [
+    ...[...world.pods.values()].flatMap((pod) =>
+      pod.addresses.map((address): Actor => ({ kind: "pod", address, pod })),
+    ),
+    ...[...world.nodes.values()].flatMap((node) =>
+      node.addresses.map((address): Actor => ({ kind: "node", address, node })),
+    ),
+    ...external.map((address): Actor => ({ kind: "external", address })),
+  ];
+}
+
+export function isOwnNode(world: World, node: PolicyNode): boolean {
+  return node.cluster === world.cluster && node.name === world.node;
+}
+
+export function namespaceOf(world: World, pod: PolicyPod): PolicyNamespace | undefined {
+  return world.namespaces.get(`${pod.cluster}/${pod.namespace}`);
+}
