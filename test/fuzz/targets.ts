@@ -1,3 +1,4 @@
+import { createSecretKey } from "node:crypto";
 import { EventEmitter } from "node:events";
 import type { WebSocket } from "ws";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -68,7 +69,8 @@ const POD = {
 };
 const json = (...values: readonly unknown[]): string[] => values.map((it) => JSON.stringify(it));
 /** Of control datagrams: any bytes. */
-const KEY = new Uint8Array(32);
+const NONCE = new Uint8Array(16);
+const KEY = createSecretKey(Buffer.alloc(32));
 const WORDS = [
   "{",
   "}",
@@ -417,9 +419,9 @@ export const TARGETS: readonly Target[] = [
     name: "control datagrams of gateways",
     seeds: [
       ...(["register", "challenge"] as const).map((kind) =>
-        encodeControl({ kind, from: 1, to: 2, epoch: 1, nonce: KEY, cookie: KEY }, KEY),
+        encodeControl({ kind, from: 1, to: 2, epoch: 1, nonce: NONCE, cookie: NONCE }, KEY),
       ),
-      encodeControl({ kind: "probe", from: 1, to: 2, epoch: 1, nonce: KEY }, KEY),
+      encodeControl({ kind: "probe", from: 1, to: 2, epoch: 1, nonce: NONCE }, KEY),
     ],
     run: (input) => {
       headOf(input);

@@ -1,3 +1,4 @@
+import { createSecretKey } from "node:crypto";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +18,7 @@ const WIREGUARD = 31_820;
 const AGENT = 41_820;
 const PROBE = encodeControl(
   { kind: "probe", from: 1, to: 2, epoch: 1, nonce: new Uint8Array(16) },
-  new Uint8Array(32),
+  createSecretKey(Buffer.alloc(32)),
 );
 /** As WireGuard's data begins; anything else may follow. */
 const DATA = Buffer.concat([Buffer.from([4, 0, 0, 0]), Buffer.alloc(44, 9)]);

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { type KeyObject, randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -30,7 +30,7 @@ export interface TestGateway {
     options?: { readonly family?: Family; readonly from?: number; readonly basePort?: number },
   ): Promise<{ readonly address: string; readonly port: number }>;
   /** `controlKey` with the relay. */
-  readonly key: Uint8Array;
+  readonly key: KeyObject;
   /** The state of such a registration, for tests that send on their own. */
   registration(other: number): RelayRegistration;
 }
@@ -140,7 +140,7 @@ export async function createRelayWorld({ ports = PORTS }: RelayWorldOptions = {}
       const { index, key } = gateway(name);
       const flows = others.map((to) => JSON.stringify({ from: index, to, epoch: EPOCH, wireGuardPort }));
       const script = new URL("tunnel-program.ts", import.meta.url).pathname;
-      const own = [script, RELAY.v4, String(TLS_PORT), Buffer.from(key).toString("base64"), ...flows];
+      const own = [script, RELAY.v4, String(TLS_PORT), key.export().toString("base64"), ...flows];
       const line = inNetns(await fixture.netns(name), process.execPath, own);
       const child = start(line.command, line.args, { stdio: ["ignore", "pipe", "inherit"] });
       const ended = new Promise((resolve) => child.once("close", resolve));
@@ -182,7 +182,7 @@ export async function createRelayWorld({ ports = PORTS }: RelayWorldOptions = {}
   };
 }
 
-function testGateway(of: { index: number; peer: UdpPeer; key: Uint8Array }): TestGateway {
+function testGateway(of: { index: number; peer: UdpPeer; key: KeyObject }): TestGateway {
   const { index, peer, key } = of;
   const registrations = new Map<number, RelayRegistration>();
   const registration = (to: number): RelayRegistration => {

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createSecretKey, randomBytes } from "node:crypto";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { createLogger } from "@fairlead/base/log.ts";
 import { connectRelay } from "@fairlead/fleet/dataplane/control/connect-relay.ts";
@@ -19,7 +19,7 @@ const tunnel = new TcpTunnel(
 );
 const parsed = flows.map((it) => ({
   ...(JSON.parse(it) as Omit<TunnelFlow, "key">),
-  key: Buffer.from(key, "base64"),
+  key: createSecretKey(Buffer.from(key, "base64")),
 }));
 const ports = await Promise.all(parsed.map((it) => tunnel.open(it)));
 print({ ports });

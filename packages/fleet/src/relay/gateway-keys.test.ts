@@ -25,7 +25,7 @@ it("a public key that is not one gives no key, and other gateways theirs", () =>
     gateway("b-0", 1, Buffer.alloc(32).toString("base64")),
     gateway("c-0", 2),
   ]);
-  expect([0, 1, 2].map((it) => keys.keyOf(it, 1)?.length)).toEqual([undefined, undefined, 32]);
+  expect([0, 1, 2].map((it) => keys.keyOf(it, 1)?.symmetricKeySize)).toEqual([undefined, undefined, 32]);
 });
 
 it("an index that two gateways claim belongs to the first by name", () => {

@@ -1,3 +1,4 @@
+import type { KeyObject } from "node:crypto";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import type { Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
@@ -18,7 +19,7 @@ export class GatewayKeys {
   readonly #privateKey: string;
   #byIndex: ReadonlyMap<number, RelayGateway> = new Map();
   /** By public key: a key agreement takes longer than any datagram may. Undefined for a key that is not one. */
-  #shared = new Map<string, Uint8Array | undefined>();
+  #shared = new Map<string, KeyObject | undefined>();
 
   constructor(privateKey: string) {
     this.#privateKey = privateKey;
@@ -47,14 +48,14 @@ export class GatewayKeys {
   }
 
   /** The key shared with the gateway in that epoch. */
-  keyOf(index: number, epoch: number): Uint8Array | undefined {
+  keyOf(index: number, epoch: number): KeyObject | undefined {
     const publicKey = this.#byIndex.get(index)?.keys.find((it) => it.epoch === epoch)?.publicKey;
     if (publicKey === undefined) return undefined;
     if (!this.#shared.has(publicKey)) this.#shared.set(publicKey, this.#share(publicKey));
     return this.#shared.get(publicKey);
   }
 
-  #share(publicKey: string): Uint8Array | undefined {
+  #share(publicKey: string): KeyObject | undefined {
     try {
       return controlKey("relay", this.#privateKey, publicKey);
     } catch {

@@ -1,3 +1,4 @@
+import { createSecretKey, type KeyObject } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
@@ -9,25 +10,26 @@ const AWAY: UdpEndpoint = { address: "192.0.2.9", port: 4009 };
 const OTHER: UdpEndpoint = { address: "2001:db8::2", port: 4002 };
 const LIFETIME_MS = 180_000;
 
+const NO_KEY = createSecretKey(Buffer.alloc(32));
+
 /** Gateways 0 to 9, each with a key for epochs 1 and 2. */
 function world() {
   const clock = new FakeClock();
-  const keyOf = (index: number, epoch: number): Uint8Array | undefined =>
-    index < 10 && (epoch === 1 || epoch === 2) ? new Uint8Array(32).fill(16 * epoch + index) : undefined;
+  const keyOf = (index: number, epoch: number): KeyObject | undefined =>
+    index < 10 && (epoch === 1 || epoch === 2)
+      ? createSecretKey(Buffer.alloc(32, 16 * epoch + index))
+      : undefined;
   const table = new RegistrationTable({ keyOf, secret: new Uint8Array(32).fill(1), clock });
   let nonces = 0;
   const request = (of: Request): Uint8Array => {
     const { from, to, epoch = 1, cookie = NO_COOKIE } = of;
     const nonce = new Uint8Array(16).fill(++nonces);
-    return encodeControl(
-      { kind: "register", from, to, epoch, nonce, cookie },
-      keyOf(from, epoch) ?? new Uint8Array(32),
-    );
+    return encodeControl({ kind: "register", from, to, epoch, nonce, cookie }, keyOf(from, epoch) ?? NO_KEY);
   };
   const receive = (bytes: Uint8Array, source: UdpEndpoint, to: number): ControlOutcome =>
     table.receive(bytes, { source, to, via: "0.0.0.0" });
   const read = (outcome: ControlOutcome, { from, epoch = 1 }: Request) =>
-    openControl(outcome.answer ?? new Uint8Array(), keyOf(from, epoch) ?? new Uint8Array(32));
+    openControl(outcome.answer ?? new Uint8Array(), keyOf(from, epoch) ?? NO_KEY);
   /** The cookie that the relay sends to `source`. */
   const cookieFor = (of: Request, source: UdpEndpoint): Uint8Array => {
     const answer = read(receive(request(of), source, of.to), of);

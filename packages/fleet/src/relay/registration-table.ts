@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 import type { Clock } from "@fairlead/base/clock.ts";
 import {
   COOKIE_BYTES,
@@ -54,7 +54,7 @@ export interface ControlOutcome {
 
 export interface RegistrationTableOptions {
   /** Key shared with gateway `index` in `epoch`; undefined if there is no such gateway or epoch. */
-  readonly keyOf: (index: number, epoch: number) => Uint8Array | undefined;
+  readonly keyOf: (index: number, epoch: number) => KeyObject | undefined;
   /** Random; new at each start. */
   readonly secret: Uint8Array;
   readonly clock: Clock;
@@ -81,12 +81,14 @@ const ZERO_COOKIE = Buffer.alloc(COOKIE_BYTES);
  */
 export class RegistrationTable {
   readonly #options: RegistrationTableOptions;
+  readonly #secret: KeyObject;
   readonly #byLeg = new Map<number, Entry>();
   /** By the port and source of its datagrams. */
   readonly #bySource = new Map<string, Registration>();
 
   constructor(options: RegistrationTableOptions) {
     this.#options = options;
+    this.#secret = createSecretKey(options.secret);
   }
 
   get size(): number {
@@ -166,7 +168,7 @@ export class RegistrationTable {
     bytes: Uint8Array,
     { to, binding }: Arrived,
   ):
-    | { readonly request: Extract<ControlDatagram, { cookie: Uint8Array }>; readonly key: Uint8Array }
+    | { readonly request: Extract<ControlDatagram, { cookie: Uint8Array }>; readonly key: KeyObject }
     | undefined {
     const head = headOf(bytes);
     if (head?.kind !== "register" || head.to !== to || head.from === to) return undefined;
@@ -212,7 +214,7 @@ export class RegistrationTable {
 
   #cookie({ from, to, parity, source, via }: Registration, generation: number, slot: number): Buffer {
     const text = [from, to, parity, source.address, source.port, via, generation, slot].join(" ");
-    return createHmac("sha256", this.#options.secret).update(text).digest().subarray(0, COOKIE_BYTES);
+    return createHmac("sha256", this.#secret).update(text).digest().subarray(0, COOKIE_BYTES);
   }
 
   #slot(): number {

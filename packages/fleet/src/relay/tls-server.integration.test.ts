@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createSecretKey, randomBytes } from "node:crypto";
 import { connect as connectTcp, createServer as createTcpServer, type AddressInfo } from "node:net";
 import { createServer } from "node:tls";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
@@ -14,7 +14,7 @@ import { RegistrationTable } from "./registration-table.ts";
 import { serveTls, type TlsServer } from "./tls-server.ts";
 
 const HOST = "127.0.0.1";
-const FLOW = { from: 1, to: 2, epoch: 1, wireGuardPort: 9, key: new Uint8Array(32).fill(3) };
+const FLOW = { from: 1, to: 2, epoch: 1, wireGuardPort: 9, key: createSecretKey(Buffer.alloc(32, 3)) };
 const deps = systemDeps(createLogger("test", "silent"));
 const signal = new AbortController().signal;
 

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto";
 import { formatAddress, type IpAddress, parseAddress } from "@fairlead/base/netaddr/address.ts";
 
 /**
@@ -67,7 +67,7 @@ export type ControlDatagram = ControlHead & { readonly nonce: Uint8Array } & (
 export const NO_COOKIE: Uint8Array = new Uint8Array(COOKIE_BYTES);
 
 /** The datagram with its authentication. */
-export function encodeControl(datagram: ControlDatagram, key: Uint8Array): Buffer {
+export function encodeControl(datagram: ControlDatagram, key: KeyObject): Buffer {
   const bytes = Buffer.alloc(CONTROL_BYTES);
   bytes[0] = KIND_BYTES[datagram.kind];
   bytes[1] = VERSION;
@@ -103,7 +103,7 @@ export function headOf(bytes: Uint8Array): (ControlHead & { readonly kind: Contr
 }
 
 /** The datagram, if it was made with `key`. */
-export function openControl(bytes: Uint8Array, key: Uint8Array): ControlDatagram | undefined {
+export function openControl(bytes: Uint8Array, key: KeyObject): ControlDatagram | undefined {
   const head = headOf(bytes);
   if (head === undefined) return undefined;
   const view = viewOf(bytes);
@@ -129,7 +129,7 @@ export function openControl(bytes: Uint8Array, key: Uint8Array): ControlDatagram
 }
 
 /** The first 16 bytes of the HMAC of all before it. */
-function macOf(bytes: Buffer, key: Uint8Array): Buffer {
+function macOf(bytes: Buffer, key: KeyObject): Buffer {
   return createHmac("sha256", key).update(bytes.subarray(0, AT.mac)).digest().subarray(0, MAC_BYTES);
 }
 

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 
@@ -24,8 +24,8 @@ const BINDING_BYTES = 32;
  * Ties the key of control datagrams to one TLS connection: a proxy between two connections (which may present any
  * certificate) has a different one with either side. So certificates need not be known beforehand.
  */
-export function boundKey(key: Uint8Array, binding: Uint8Array): Buffer {
-  return createHmac("sha256", key).update(binding).digest();
+export function boundKey(key: KeyObject, binding: Uint8Array): KeyObject {
+  return createSecretKey(createHmac("sha256", key).update(binding).digest());
 }
 
 /** A value that only the two ends of a TLS connection have (RFC 9266, RFC 5705). */

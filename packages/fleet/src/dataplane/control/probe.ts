@@ -1,8 +1,9 @@
+import type { KeyObject } from "node:crypto";
 import { type ControlHead, encodeControl, openControl, type UdpEndpoint } from "./datagram.ts";
 
 export interface ProberOptions extends ControlHead {
   /** `controlKey("probe", own private key, public key of the other gateway)`. */
-  readonly key: Uint8Array;
+  readonly key: KeyObject;
   /** 16 random bytes, different at each call. */
   readonly nonce: () => Uint8Array;
 }
@@ -54,7 +55,7 @@ export class Prober<T> {
  */
 export function answerProbe(
   bytes: Uint8Array,
-  own: ControlHead & { readonly key: Uint8Array },
+  own: ControlHead & { readonly key: KeyObject },
   source: UdpEndpoint,
 ): Uint8Array | undefined {
   const probe = openControl(bytes, own.key);

@@ -1,9 +1,10 @@
+import { createSecretKey } from "node:crypto";
 import { expect, it } from "vitest";
 import { encodeControl, openControl } from "./datagram.ts";
 import { answerProbe, Prober } from "./probe.ts";
 import { RelayRegistration } from "./registration.ts";
 
-const KEY = new Uint8Array(32).fill(7);
+const KEY = createSecretKey(Buffer.alloc(32, 7));
 const PAIR = { from: 3, to: 9, epoch: 2, key: KEY };
 const COOKIE = new Uint8Array(16).fill(5);
 const OBSERVED = { address: "192.0.2.1", port: 4711 };
@@ -67,7 +68,7 @@ it("a probe is answered with the source that was seen, and each answer counts on
 it("a probe for another gateway, of another epoch or with a wrong key is not answered", () => {
   const probe = new Prober<undefined>({ ...PAIR, nonce: counter() }).request(undefined);
   const other = { from: PAIR.to, to: PAIR.from, epoch: PAIR.epoch, key: KEY };
-  for (const change of [{ from: 8 }, { to: 4 }, { epoch: 3 }, { key: new Uint8Array(32) }])
+  for (const change of [{ from: 8 }, { to: 4 }, { epoch: 3 }, { key: createSecretKey(Buffer.alloc(32)) }])
     expect(answerProbe(probe, { ...other, ...change }, OBSERVED)).toBeUndefined();
 });
 

@@ -1,3 +1,4 @@
+import type { KeyObject } from "node:crypto";
 import { type ControlHead, encodeControl, NO_COOKIE, openControl, type UdpEndpoint } from "./datagram.ts";
 
 /** What an answer of the relay means to the gateway. */
@@ -9,7 +10,7 @@ export type RegistrationAnswer =
 
 export interface RegistrationOptions extends ControlHead {
   /** `controlKey("relay", own private key, public key of the relay)`. */
-  readonly key: Uint8Array;
+  readonly key: KeyObject;
   /** 16 random bytes, different at each call. */
   readonly nonce: () => Uint8Array;
 }

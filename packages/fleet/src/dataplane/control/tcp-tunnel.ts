@@ -1,3 +1,4 @@
+import type { KeyObject } from "node:crypto";
 import { createSocket, type Socket } from "node:dgram";
 import type { TLSSocket } from "node:tls";
 import { backoffMs } from "@fairlead/base/backoff.ts";
@@ -11,7 +12,7 @@ import { RelayRegistration } from "./registration.ts";
 /** One tunnel through the connection: a remote gateway and an epoch. */
 export interface TunnelFlow extends ControlHead {
   /** `controlKey("relay", own private key of the epoch, public key of the relay)`. */
-  readonly key: Uint8Array;
+  readonly key: KeyObject;
   /** Port of the WireGuard device, on this machine. */
   readonly wireGuardPort: number;
 }

@@ -106,6 +106,7 @@ class NodeAgent implements NodeAgentComponent {
     this.#tunnels = this.#stack.use(
       new Tunnels({
         ...options,
+        isUsed: (target) => this.#probes.isUsed(target),
         onPaths: () => this.#controller.enqueue(this.#key),
       }),
     );

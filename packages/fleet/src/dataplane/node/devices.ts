@@ -49,6 +49,11 @@ export function planPairs(
   return pairs.toSorted((a, b) => byText(a.id, b.id));
 }
 
+/** What a control datagram says of its pair, before it is authenticated: where it came, the epoch, and the index of the other gateway. */
+export function headId(port: number, epoch: number, remote: number): string {
+  return `${port} ${epoch} ${remote}`;
+}
+
 /** `address:port`, and whether WireGuard is not to leave it. */
 export type Endpoint = Required<Pick<WireguardPeer, "endpoint" | "isHeld">>;
 

@@ -39,7 +39,8 @@ it("a direct path that answers is kept when the other gateway names its address 
     const answer = answerProbe(bytes, answering, source);
     if (answer !== undefined) paths?.receive(answer, port, to);
   };
-  paths = new DirectPaths({ ports: { send }, clock, log: silentLogger, onChange: () => {} });
+  const isUsed = (): boolean => false;
+  paths = new DirectPaths({ ports: { send }, clock, log: silentLogger, isUsed, onChange: () => {} });
   paths.update([PAIR], SELF);
   await clock.advance(DEAD_MS);
   expect(paths.isAlive(PAIR)).toBe(true);

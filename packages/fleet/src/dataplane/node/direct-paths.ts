@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { type KeyObject, randomBytes } from "node:crypto";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
@@ -7,26 +7,18 @@ import { controlKey } from "../control/keys.ts";
 import { answerProbe, Prober } from "../control/probe.ts";
 import type { ControlPorts } from "./control-ports.ts";
 import { wireGuardPort } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import type { GatewayKeys, Pair } from "./devices.ts";
-import {
-  DEAD_MS,
-  type DirectPath,
-  HOLD_OFF_MS,
-  isSameEndpoint,
-  PROBE_MS,
-  STABLE_ANSWERS,
-} from "./path-choice.ts";
+import { type GatewayKeys, headId, type Pair } from "./devices.ts";
+import { type DirectPath, isLivingPath, PROBE_MS } from "./path-choice.ts";
+import { ProbedPaths } from "./probed-paths.ts";
 
-/** Probes of candidates that do not answer: often at first, because both sides have to open their NATs. Unit: milliseconds. */
-const SEARCH_MS = { first: 500, longest: 10_000 };
 const LATE_MS = 1.5 * PROBE_MS;
-/** Share of a new round trip in the smoothed one (RFC 6298). */
-const RTT_SHARE = 1 / 8;
 
 export interface DirectPathsOptions {
   readonly ports: Pick<ControlPorts, "send">;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Whether the pair's tunnel carries traffic, by this path as far as is known: others are probed seldom. */
+  readonly isUsed: (pair: Pair, endpoint: UdpEndpoint) => boolean;
   /** A path began or ceased to answer. */
   readonly onChange: () => void;
 }
@@ -37,19 +29,22 @@ interface Probing {
     readonly from: number;
     readonly to: number;
     readonly epoch: number;
-    readonly key: Uint8Array;
+    readonly key: KeyObject;
   };
   readonly prober: Prober<{ readonly endpoint: UdpEndpoint; readonly atMs: number }>;
-  readonly stop: AbortController;
-  candidates: readonly UdpEndpoint[];
-  readonly paths: Map<string, DirectPath>;
+  readonly paths: ProbedPaths;
 }
 
 /** Probes the addresses at which remote gateways may be reached directly, from the UDP ports of the tunnels. */
 export class DirectPaths implements AsyncDisposable {
   readonly #options: DirectPathsOptions;
+  /** By what their keys depend on. */
   readonly #probings = new Map<string, Probing>();
-  readonly #runs = new Set<Promise<void>>();
+  #byPair: ReadonlyMap<string, Probing> = new Map();
+  /** By port, epoch and index of the other gateway. */
+  #byHead: ReadonlyMap<string, Probing> = new Map();
+  readonly #stop = new AbortController();
+  #running: Promise<void> | undefined;
 
   constructor(options: DirectPathsOptions) {
     this.#options = options;
@@ -62,40 +57,38 @@ export class DirectPaths implements AsyncDisposable {
     const idOf = (pair: Pair): string =>
       [pair.id, own.index, pair.remote.index, pair.remoteKey, own.keys.get(pair.epoch)].join(" ");
     const wanted = new Map(pairs.map((pair) => [idOf(pair), pair]));
-    for (const [id, { stop }] of this.#probings)
-      if (!wanted.has(id)) {
-        stop.abort();
-        this.#probings.delete(id);
-      }
+    for (const id of this.#probings.keys()) if (!wanted.has(id)) this.#probings.delete(id);
     for (const [id, pair] of wanted) {
-      const candidates = candidatesOf(pair, own.ordinal);
-      const known = this.#probings.get(id);
-      if (known !== undefined) known.candidates = candidates;
-      else this.#begin(id, pair, { ...own, candidates });
+      const probing = this.#probings.get(id) ?? this.#create(pair, own);
+      if (probing === undefined) continue;
+      probing.paths.candidates = candidatesOf(pair, own.ordinal);
+      this.#probings.set(id, probing);
     }
+    const all = [...this.#probings.values()];
+    this.#byPair = new Map(all.map((it) => [it.pair.id, it]));
+    this.#byHead = new Map(
+      all.map((it) => [headId(it.pair.port, it.pair.epoch, it.pair.remote.index ?? 0), it]),
+    );
+    if (all.length > 0) this.#running ??= this.#run();
   }
 
-  /** The living paths of a pair. */
+  /** The paths of a pair that answer, and those that failed of late. */
   of(pair: Pair): readonly DirectPath[] {
-    const found = [...this.#probings.values()].find((it) => it.pair.id === pair.id);
-    return [...(found?.paths.values() ?? [])];
+    return this.#byPair.get(pair.id)?.paths.list() ?? [];
   }
 
   /** Whether one of them has answered of late. */
   isAlive(pair: Pair): boolean {
     const now = this.#options.clock.monotonic();
-    return this.of(pair).some((it) => now - it.answeredAtMs < DEAD_MS);
+    return this.of(pair).some((it) => isLivingPath(it, now));
   }
 
   receive(bytes: Uint8Array, port: number, source: UdpEndpoint): void {
     const head = headOf(bytes);
     if (head?.kind !== "probe" && head?.kind !== "probe-reply") return;
     const remote = head.kind === "probe" ? head.from : head.to;
-    for (const probing of this.#probings.values()) {
-      const { pair } = probing;
-      if (pair.port === port && pair.epoch === head.epoch && pair.remote.index === remote)
-        this.#take(probing, head.kind, { bytes, source });
-    }
+    const probing = this.#byHead.get(headId(port, head.epoch, remote));
+    if (probing !== undefined) this.#take(probing, head.kind, { bytes, source });
   }
 
   #take(
@@ -103,118 +96,58 @@ export class DirectPaths implements AsyncDisposable {
     kind: "probe" | "probe-reply",
     { bytes, source }: { readonly bytes: Uint8Array; readonly source: UdpEndpoint },
   ): void {
-    const { pair, own, prober } = probing;
+    const { pair, own, prober, paths } = probing;
     if (kind === "probe") {
       const answer = answerProbe(bytes, own, source);
       if (answer !== undefined) this.#options.ports.send(pair.port, source, answer);
-    } else {
-      const answer = prober.receive(bytes);
-      if (answer !== undefined) this.#onAnswer(probing, answer.tag);
+      return;
     }
+    const tag = prober.receive(bytes)?.tag;
+    if (tag === undefined) return;
+    if (paths.answered(tag.endpoint, tag.atMs, this.#options.clock.monotonic())) this.#options.onChange();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { stop } of this.#probings.values()) stop.abort();
-    this.#probings.clear();
-    await Promise.all(this.#runs);
+    this.#stop.abort();
+    await this.#running;
   }
 
-  #begin(
-    id: string,
-    pair: Pair,
-    own: { readonly index: number; readonly keys: GatewayKeys; readonly candidates: readonly UdpEndpoint[] },
-  ): void {
+  #create(pair: Pair, own: { readonly index: number; readonly keys: GatewayKeys }): Probing | undefined {
     const head = { from: own.index, to: pair.remote.index ?? 0, epoch: pair.epoch };
-    let key: Uint8Array;
     try {
-      key = controlKey("probe", own.keys.get(pair.epoch) ?? "", pair.remoteKey);
+      const key = controlKey("probe", own.keys.get(pair.epoch) ?? "", pair.remoteKey);
+      const prober: Probing["prober"] = new Prober({ ...head, key, nonce: () => randomBytes(16) });
+      return { pair, own: { ...head, key }, prober, paths: new ProbedPaths() };
     } catch (error) {
       this.#options.log.warn("cannot probe a gateway", { gateway: pair.id, error: messageOf(error) });
-      return;
+      return undefined;
     }
-    const probing: Probing = {
-      pair,
-      own: { ...head, key },
-      prober: new Prober({ ...head, key, nonce: () => randomBytes(16) }),
-      stop: new AbortController(),
-      candidates: own.candidates,
-      paths: new Map(),
-    };
-    this.#probings.set(id, probing);
-    const run = this.#run(probing).finally(() => this.#runs.delete(run));
-    this.#runs.add(run);
   }
 
-  #onAnswer(
-    { paths }: Probing,
-    { endpoint, atMs }: { readonly endpoint: UdpEndpoint; readonly atMs: number },
-  ): void {
-    const now = this.#options.clock.monotonic();
-    const id = `${endpoint.address} ${endpoint.port}`;
-    const before = paths.get(id);
-    const isAlive = before !== undefined && now - before.answeredAtMs < DEAD_MS;
-    const rttMs = now - atMs;
-    const answers = isAlive ? before.answers + 1 : 1;
-    paths.set(id, {
-      ...before,
-      endpoint,
-      answeredAtMs: now,
-      answers,
-      rttMs: isAlive ? before.rttMs + (rttMs - before.rttMs) * RTT_SHARE : rttMs,
-    });
-    // The counts at which the choice may change.
-    if (answers <= STABLE_ANSWERS) this.#options.onChange();
-  }
-
-  async #run(probing: Probing): Promise<void> {
-    const { clock } = this.#options;
-    const { signal } = probing.stop;
-    let searchMs = SEARCH_MS.first;
-    let searchedAtMs = Number.NEGATIVE_INFINITY;
+  async #run(): Promise<void> {
+    const { clock, onChange } = this.#options;
+    const { signal } = this.#stop;
     let turnedAtMs = clock.monotonic();
     while (!signal.aborted) {
       const now = clock.monotonic();
-      forgiveDelay(probing, now - turnedAtMs);
+      const elapsedMs = now - turnedAtMs;
       turnedAtMs = now;
-      this.#endDeadPaths(probing, now);
-      const isSearchDue = now - searchedAtMs >= searchMs;
-      if (isSearchDue) {
-        searchedAtMs = now;
-        searchMs = Math.min(2 * searchMs, SEARCH_MS.longest);
+      let isChanged = false;
+      for (const probing of this.#probings.values()) {
+        if (elapsedMs > LATE_MS) probing.paths.forgive(elapsedMs - PROBE_MS);
+        if (probing.paths.judge(now)) isChanged = true;
+        this.#probe(probing, now);
       }
-      // A path that answers is kept, whatever candidates the other gateway names.
-      const living = [...probing.paths.values()].filter((it) => it.answers > 0).map((it) => it.endpoint);
-      const others = isSearchDue ? probing.candidates.filter((it) => !isLiving(probing, it)) : [];
-      const due = [...living, ...others];
-      for (const endpoint of due) this.#probe(probing, endpoint, now);
+      if (isChanged) onChange();
       await delay(clock, PROBE_MS, signal).catch(() => {});
     }
   }
 
-  #probe({ pair, prober }: Probing, endpoint: UdpEndpoint, atMs: number): void {
-    this.#options.ports.send(pair.port, endpoint, prober.request({ endpoint, atMs }));
+  #probe({ pair, prober, paths }: Probing, atMs: number): void {
+    const { ports, isUsed } = this.#options;
+    for (const endpoint of paths.due(atMs, (it) => isUsed(pair, it)))
+      ports.send(pair.port, endpoint, prober.request({ endpoint, atMs }));
   }
-
-  #endDeadPaths({ paths }: Probing, now: number): void {
-    for (const [id, path] of paths)
-      if (path.answers > 0 && now - path.answeredAtMs >= DEAD_MS) {
-        if (path.answers >= STABLE_ANSWERS) paths.set(id, { ...path, answers: 0, failedAtMs: now });
-        else paths.delete(id);
-        this.#options.onChange();
-      } else if (path.failedAtMs !== undefined && now - path.failedAtMs >= HOLD_OFF_MS) {
-        const { failedAtMs: _, ...rest } = path;
-        if (path.answers > 0) paths.set(id, rest);
-        else paths.delete(id);
-        this.#options.onChange();
-      }
-  }
-}
-
-/** The answers of a turn that begins late are still in the socket: its delay does not make paths dead. */
-function forgiveDelay({ paths }: Probing, elapsedMs: number): void {
-  if (elapsedMs <= LATE_MS) return;
-  for (const [id, path] of paths)
-    paths.set(id, { ...path, answeredAtMs: path.answeredAtMs + elapsedMs - PROBE_MS });
 }
 
 /** Where the remote gateway's device for this gateway's ordinal may be reached. */
@@ -226,8 +159,4 @@ function candidatesOf({ remote, epoch }: Pair, ordinal: number): readonly UdpEnd
     found.set(`${address} ${port}`, { address, port });
   }
   return [...found.values()];
-}
-
-function isLiving({ paths }: Probing, endpoint: UdpEndpoint): boolean {
-  return [...paths.values()].some((it) => it.answers > 0 && isSameEndpoint(it.endpoint, endpoint));
 }

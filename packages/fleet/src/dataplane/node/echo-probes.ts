@@ -53,6 +53,10 @@ interface Probe {
 /** Of a header without options. */
 const IPV4_BYTES = 20;
 
+function addressId({ device, address }: Pick<EchoTarget, "device" | "address">): string {
+  return `${device} ${address}`;
+}
+
 function createProbe(target: EchoTarget): Probe {
   const mtu = target.tunnel === undefined ? undefined : new PathMtu(target.tunnel.mtu);
   return { target, sequence: 0, liveness: new Liveness(), mtu };
@@ -66,6 +70,8 @@ function createProbe(target: EchoTarget): Probe {
 export class EchoProbes implements AsyncDisposable {
   readonly #options: EchoProbesOptions;
   readonly #probes = new Map<string, Probe>();
+  /** By device and address. */
+  #byAddress: ReadonlyMap<string, readonly Probe[]> = new Map();
   readonly #sockets = new Map<string, Socket>();
   readonly #stop = new AbortController();
   readonly #time = new RunningTime();
@@ -93,6 +99,7 @@ export class EchoProbes implements AsyncDisposable {
       else known.target = target;
       if (target.tunnel !== undefined) this.#probes.get(id)?.mtu?.use(target.tunnel.path);
     }
+    this.#byAddress = Map.groupBy(this.#probes.values(), (it) => addressId(it.target));
     if (targets.length > 0) this.#running ??= this.#run();
   }
 
@@ -100,6 +107,11 @@ export class EchoProbes implements AsyncDisposable {
     const { liveness, mtu } = this.#probes.get(id) ?? {};
     const { isAlive = false, isAnswering = false, rttMs, loss = 0 } = liveness ?? {};
     return { isAlive, isAnswering, rttMs, loss, mtu: mtu?.mtu };
+  }
+
+  /** Whether it carries traffic. */
+  isUsed(id: string): boolean {
+    return this.#use.isUsed(id, this.#time.at(this.#options.clock.monotonic()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -167,8 +179,7 @@ export class EchoProbes implements AsyncDisposable {
     const sequence = echoSequence(message);
     if (sequence === undefined) return;
     const now = this.#time.at(this.#options.clock.monotonic());
-    for (const { target, liveness, mtu } of this.#probes.values()) {
-      if (target.device !== device || target.address !== address) continue;
+    for (const { target, liveness, mtu } of this.#byAddress.get(addressId({ device, address })) ?? []) {
       mtu?.answered(sequence, message.length + IPV4_BYTES);
       const wasAnswering = liveness.isAnswering;
       if (liveness.answered(sequence, now))

@@ -183,10 +183,11 @@ function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote
   const gateways = nodes.filter((it) => state.gatewayNodes.has(it.node ?? ""));
   const groups = new Map<number, NextHopGroup>();
   const routes: Route[] = [];
+  const byCluster = Map.groupBy(pairs, (it) => it.remote.cluster);
   for (const [cluster, block] of state.members) {
     if (cluster === state.block.spec.cluster) continue;
     const prefixes = [...block.ipv4, ...block.ipv6];
-    const all = pairs.filter((it) => it.remote.cluster === cluster);
+    const all = byCluster.get(cluster) ?? [];
     const living = all.filter((it) => stateOf(tunnelTarget(it)).isAlive);
     // When all failed at once, those of the other gateways probably did too: one that begins to answer is the better way.
     const answering = living.length > 0 ? living : all.filter((it) => stateOf(tunnelTarget(it)).isAnswering);

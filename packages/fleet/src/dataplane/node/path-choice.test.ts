@@ -6,7 +6,7 @@ const NEAR = { address: "198.51.100.1", port: 31_821 };
 const FAR = { address: "198.51.100.2", port: 31_821 };
 
 function direct(endpoint: DirectPath["endpoint"], more: Partial<DirectPath> = {}): DirectPath {
-  return { endpoint, answeredAtMs: 100_000, answers: 3, rttMs: 10, ...more };
+  return { endpoint, silentSinceMs: undefined, answers: 3, rttMs: 10, ...more };
 }
 
 const VIEW = { nowMs: 100_100, relay: RELAY, tcp: undefined, current: RELAY };
@@ -33,7 +33,7 @@ describe("the path of a tunnel", () => {
   });
 
   it("returns to the relay when a direct path has left three probes without an answer, and stays there for 30 s", () => {
-    const silent = direct(NEAR, { answeredAtMs: 99_000 });
+    const silent = direct(NEAR, { silentSinceMs: 99_000 });
     expect(choosePath({ ...VIEW, direct: [silent], current: NEAR })?.kind).toBe("relay");
     const back = direct(NEAR, { failedAtMs: 100_000 - 20_000 });
     expect(choosePath({ ...VIEW, direct: [back] })?.kind).toBe("relay");

@@ -2,9 +2,11 @@ import type { UdpEndpoint } from "../control/datagram.ts";
 
 /** Which way the datagrams of a tunnel take. Pure. */
 
-/** Probes of a path in use: so often, and after so long without an answer, which are three, it is dead. Unit: milliseconds. */
+/** Probes of a path in use: so often, and so long after the first of three without an answer it is dead. Unit: milliseconds. */
 export const PROBE_MS = 250;
 export const DEAD_MS = 3 * PROBE_MS;
+/** A slow path makes its failure known later, by so much at most. Unit: milliseconds. */
+const LONGEST_RTT_MS = 2000;
 /** A direct path is used after so many answers in a row, and not within so long after it failed. */
 export const STABLE_ANSWERS = 3;
 export const HOLD_OFF_MS = 30_000;
@@ -12,7 +14,8 @@ export const HOLD_OFF_MS = 30_000;
 /** A direct path as its probes show it. */
 export interface DirectPath {
   readonly endpoint: UdpEndpoint;
-  readonly answeredAtMs: number;
+  /** When the first probe was sent after which no answer has come; undefined after an answer. */
+  readonly silentSinceMs: number | undefined;
   /** Answers in a row. */
   readonly answers: number;
   /** When it last ceased to answer. */
@@ -52,8 +55,10 @@ export function choosePath({ nowMs, direct, relay, tcp, current }: PathView): Ch
   return tcp === undefined ? undefined : { kind: "tcp", endpoint: tcp };
 }
 
-export function isLivingPath({ answeredAtMs }: DirectPath, nowMs: number): boolean {
-  return nowMs - answeredAtMs < DEAD_MS;
+export function isLivingPath({ silentSinceMs, rttMs }: DirectPath, nowMs: number): boolean {
+  if (silentSinceMs === undefined) return true;
+  const slowMs = Math.max(0, Math.min(rttMs, LONGEST_RTT_MS) - PROBE_MS);
+  return nowMs - silentSinceMs < DEAD_MS + slowMs;
 }
 
 export function isSameEndpoint(a: UdpEndpoint | undefined, b: UdpEndpoint | undefined): boolean {

@@ -26,7 +26,7 @@ beforeEach(() => {
 });
 
 function answering(more: Partial<DirectPath> = {}): DirectPath {
-  return { endpoint: DIRECT, answeredAtMs: clock.monotonic(), answers: 3, rttMs: 5, ...more };
+  return { endpoint: DIRECT, silentSinceMs: clock.monotonic(), answers: 3, rttMs: 5, ...more };
 }
 
 function view(cluster: string, relay: typeof RELAY | undefined = RELAY): SteeringView {
@@ -70,7 +70,7 @@ describe("the endpoint of a tunnel", async () => {
     direct = [answering()];
     choose(view("a"));
     await clock.advance(DEAD_MS);
-    const failed = answering({ answers: 0, answeredAtMs: 0, failedAtMs: clock.monotonic() });
+    const failed = answering({ answers: 0, silentSinceMs: 0, failedAtMs: clock.monotonic() });
     direct = [failed];
     expect(choose(view("a"))).toEqual({ endpoint: AT_RELAY, isHeld: true });
     expect(steering.leftDirect).toEqual([PAIR.id]);

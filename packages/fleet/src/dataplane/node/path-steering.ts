@@ -83,6 +83,12 @@ export class PathSteering {
     );
   }
 
+  /** Whether this gateway chose another direct path for the tunnel. */
+  isElsewhere(pair: Pair, endpoint: UdpEndpoint): boolean {
+    const path = this.#chosen.get(pair.id);
+    return path?.kind === "direct" && !isSameEndpoint(path.endpoint, endpoint);
+  }
+
   /** Pairs that the last choice took from a direct path. */
   get leftDirect(): readonly string[] {
     return this.#leftDirect;

@@ -8,7 +8,7 @@ import { headOf, type UdpEndpoint } from "../control/datagram.ts";
 import { controlKey } from "../control/keys.ts";
 import { RelayRegistration } from "../control/registration.ts";
 import type { ControlPorts } from "./control-ports.ts";
-import type { GatewayKeys, Pair } from "./devices.ts";
+import { type GatewayKeys, headId, type Pair } from "./devices.ts";
 import { isSameEndpoint } from "./path-choice.ts";
 
 /** How often a registration is renewed: more often than NATs forget mappings (30 s occur). Unit: milliseconds. */
@@ -53,6 +53,9 @@ export class RelayPaths implements AsyncDisposable {
   readonly #options: RelayPathsOptions;
   /** By pair, relay and address. */
   readonly #registrations = new Map<string, Registration>();
+  #byPair: ReadonlyMap<string, readonly Registration[]> = new Map();
+  /** By port, epoch and index of the other gateway. */
+  #byHead: ReadonlyMap<string, readonly Registration[]> = new Map();
   readonly #runs = new Set<Promise<void>>();
 
   constructor(options: RelayPathsOptions) {
@@ -78,12 +81,18 @@ export class RelayPaths implements AsyncDisposable {
         stop.abort();
         this.#registrations.delete(id);
       }
+    const created: Registration[] = [];
     for (const [id, create] of wanted) {
-      if (this.#registrations.has(id)) continue;
-      const registration = create();
+      const registration = this.#registrations.has(id) ? undefined : create();
       if (registration === undefined) continue;
       this.#registrations.set(id, registration);
-      const run = this.#run(registration).finally(() => this.#runs.delete(run));
+      created.push(registration);
+    }
+    const all = [...this.#registrations.values()];
+    this.#byPair = Map.groupBy(all, (it) => it.pair.id);
+    this.#byHead = Map.groupBy(all, ({ pair }) => headId(pair.port, pair.epoch, pair.remote.index ?? 0));
+    for (const it of created) {
+      const run = this.#run(it).finally(() => this.#runs.delete(run));
       this.#runs.add(run);
     }
   }
@@ -91,10 +100,10 @@ export class RelayPaths implements AsyncDisposable {
   /** The endpoint of a relay for each pair that is registered at one: of the first by address, so that it does not change by chance. */
   endpoints(): ReadonlyMap<string, UdpEndpoint> {
     const found = new Map<string, UdpEndpoint>();
-    for (const { pair } of this.#registrations.values()) {
-      const [first] = this.#registered(pair.id);
+    for (const id of this.#byPair.keys()) {
+      const [first] = this.#registered(id);
       const endpoint = first?.endpoints[first.at];
-      if (endpoint !== undefined) found.set(pair.id, endpoint);
+      if (endpoint !== undefined) found.set(id, endpoint);
     }
     return found;
   }
@@ -129,8 +138,8 @@ export class RelayPaths implements AsyncDisposable {
   /** The registrations of a pair that are answered, in a fixed order. */
   #registered(pairId: string): readonly Registration[] {
     const addressOf = ({ endpoints, at }: Registration): string => endpoints[at]?.address ?? "";
-    return [...this.#registrations.values()]
-      .filter((it) => it.pair.id === pairId && it.observed !== undefined)
+    return (this.#byPair.get(pairId) ?? [])
+      .filter((it) => it.observed !== undefined)
       .toSorted((a, b) => Number(a.isDoubtful) - Number(b.isDoubtful) || byText(addressOf(a), addressOf(b)));
   }
 
@@ -138,11 +147,9 @@ export class RelayPaths implements AsyncDisposable {
   receive(bytes: Uint8Array, port: number, source: UdpEndpoint): void {
     const head = headOf(bytes);
     if (head?.kind !== "challenge" && head?.kind !== "registered") return;
-    for (const registration of this.#registrations.values()) {
-      const { pair, endpoints } = registration;
-      const isOf = pair.port === port && pair.epoch === head.epoch && pair.remote.index === head.to;
-      const at = endpoints.findIndex((it) => isSameEndpoint(it, source));
-      if (!isOf || at < 0 || !this.#take(registration, bytes, source)) continue;
+    for (const registration of this.#byHead.get(headId(port, head.epoch, head.to)) ?? []) {
+      const at = registration.endpoints.findIndex((it) => isSameEndpoint(it, source));
+      if (at < 0 || !this.#take(registration, bytes, source)) continue;
       // Late, when the next address is tried already: both gateways of a pair should have addresses of one family.
       if (registration.at !== at) this.#options.onChange();
       registration.at = at;

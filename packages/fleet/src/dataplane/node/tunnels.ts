@@ -30,6 +30,8 @@ export interface TunnelsOptions {
   /** Of the processes of wireguard-go; see `WireguardOptions`. */
   readonly cgroup?: string;
   readonly deps: RuntimeDeps;
+  /** Whether that target of echo probes carries traffic. */
+  readonly isUsed: (target: string) => boolean;
   /** A path came or went: the tunnels are due. */
   readonly onPaths: () => void;
 }
@@ -76,7 +78,13 @@ export class Tunnels implements AsyncDisposable {
       },
     });
     this.#relays = new RelayPaths({ ports: this.#ports, ...deps, onChange: onPaths });
-    this.#direct = new DirectPaths({ ports: this.#ports, ...deps, onChange: onPaths });
+    this.#direct = new DirectPaths({
+      ports: this.#ports,
+      ...deps,
+      isUsed: (pair, endpoint) =>
+        options.isUsed(tunnelTarget(pair)) && !this.#steering.isElsewhere(pair, endpoint),
+      onChange: onPaths,
+    });
     this.#tls = new TlsPaths({ deps, onChange: onPaths });
     this.#steering = new PathSteering(deps);
   }
@@ -172,12 +180,17 @@ export class Tunnels implements AsyncDisposable {
   ): Promise<readonly { readonly pair: Pair; readonly peer: Tunnel["peer"]; readonly mtu: number }[]> {
     const names = [...new Set(pairs.map((it) => it.device))];
     const devices = new Map(
-      await Promise.all(names.map(async (it) => [it, await this.#devices?.read(it, signal)] as const)),
+      await Promise.all(
+        names.map(async (name) => {
+          const device = await this.#devices?.read(name, signal);
+          const peers = new Map(device?.peers.map((it) => [it.publicKey, it]));
+          return [name, { mtu: device?.mtu, peers }] as const;
+        }),
+      ),
     );
     return pairs.map((pair) => {
-      const device = devices.get(pair.device);
-      const peer = device?.peers.find((it) => it.publicKey === pair.remoteKey);
-      return { pair, peer, mtu: device?.mtu ?? TUNNEL_MTU };
+      const { mtu = TUNNEL_MTU, peers } = devices.get(pair.device) ?? {};
+      return { pair, peer: peers?.get(pair.remoteKey), mtu };
     });
   }
 
