@@ -35,6 +35,22 @@ describe("our CustomResourceDefinitions", () => {
     }
   });
 
+  it("take no first port of gateways and relays after which the last one is above 65535", () => {
+    const most = ["gateways", "relays", "meshnetworks"].flatMap((plural) =>
+      (ourCrds.get(`${plural}.fairlead.dev`)?.spec.versions ?? []).flatMap(({ schema }) =>
+        [...pathsOf(schema.openAPIV3Schema)].flatMap(([path, { maximum }]) =>
+          path.endsWith("basePort") ? [`${plural} ${path} ${maximum as number}`] : [],
+        ),
+      ),
+    );
+    expect(most).toEqual([
+      `gateways spec.basePort ${65_535 - 7}`,
+      `gateways spec.candidates[].basePort ${65_535 - 7}`,
+      `relays spec.basePort ${65_535 - 1023}`,
+      `meshnetworks spec.relays[].basePort ${65_535 - 1023}`,
+    ]);
+  });
+
   it("have one shape in every version of a kind of networking.fleet.azure.com and multicluster.x-k8s.io", () => {
     for (const crd of ourCrds.values()) {
       if (crd.spec.group.startsWith("cluster.")) continue;

@@ -90,7 +90,7 @@ describe("a gateway", () => {
       },
       "one epoch",
     ],
-    ["spec.basePort", { basePort: 65_530 }, "spec.basePort 65530"],
+    ["spec.basePort", { basePort: 65_529 }, "spec.basePort 65529 is not 1 to 65528"],
     ["spec.candidates", { candidates: Array.from({ length: 10_000 }, () => ({})) }, "10000 entries"],
   ])("with a fault in %s is refused, with a message that names it", (field, spec, found) => {
     const problem = findGatewayProblem(gateway(spec), "east");

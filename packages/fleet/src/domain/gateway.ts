@@ -2,7 +2,12 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { containsAddress, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import { isSpecialPurpose } from "@fairlead/base/netaddr/special-purpose.ts";
-import { type Gateway, type GatewayCandidate, MAX_ORDINAL } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  type Gateway,
+  type GatewayCandidate,
+  MAX_BASE_PORT,
+  MAX_ORDINAL,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { Change } from "@fairlead/kube/types.ts";
 import { isPortNumber, isSubdomain, shown } from "./formats.ts";
 
@@ -33,8 +38,6 @@ export function isMoreThanPaths({ before, after }: Change<Gateway>): boolean {
 /** As in the CRD, which an older hub may not have. */
 const MAX_KEYS = 2;
 const MAX_CANDIDATES = 16;
-/** Ports above the base port that the planes of a gateway use; see `wireGuardPort`. */
-const PORTS = 2 * (MAX_ORDINAL + 1);
 const TYPES = new Set(["private", "public", "reflexive"]);
 
 /** Points of small order, and what is congruent to zero: a tunnel with such a key has no secret. Source: RFC 7748, section 6.1. */
@@ -73,7 +76,7 @@ export function findGatewayProblem(
   const ofKeys = findKeyProblem(keys);
   if (ofKeys !== undefined) return ofKeys;
   if (basePort !== undefined && !isBasePort(basePort))
-    return `spec.basePort ${shown(basePort)} is not 1 to ${65_536 - PORTS}`;
+    return `spec.basePort ${shown(basePort)} is not 1 to ${MAX_BASE_PORT}`;
   if (candidates.length > MAX_CANDIDATES)
     return `spec.candidates has ${candidates.length} entries; at most ${MAX_CANDIDATES} are allowed`;
   return undefined;
@@ -92,7 +95,7 @@ function findKeyProblem(keys: NonNullable<Gateway["spec"]["keys"]>): string | un
 }
 
 function isBasePort(value: number): boolean {
-  return isPortNumber(value) && isPortNumber(value + PORTS - 1);
+  return isPortNumber(value) && value <= MAX_BASE_PORT;
 }
 
 /**

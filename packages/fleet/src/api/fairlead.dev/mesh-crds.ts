@@ -19,7 +19,7 @@ import {
 } from "../crd-schema.ts";
 import { IDENTITY_DEMAND_CRD, IDENTITY_SLICE_CRD } from "./identity-crds.ts";
 import { VERSION_PATTERN } from "./node-agents.ts";
-import { APPLY_MODES, ATTACH_MODES, DATAPLANES, PATH_KINDS } from "./v1alpha1/mesh.ts";
+import { APPLY_MODES, ATTACH_MODES, DATAPLANES, MAX_BASE_PORT, PATH_KINDS } from "./v1alpha1/mesh.ts";
 
 /** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
 
@@ -31,6 +31,9 @@ const PREFIX = { minLength: 4, maxLength: 49 };
 /** X25519 key: 32 bytes in base64. */
 const KEY = { minLength: 44, maxLength: 44, pattern: "^[A-Za-z0-9+/]{43}=$" };
 const PORT = { minimum: 1, maximum: 65_535 };
+const INDEX = { minimum: 0, maximum: 1023 };
+const BASE_PORT = { minimum: 1, maximum: MAX_BASE_PORT };
+const RELAY_BASE_PORT = { minimum: 1, maximum: PORT.maximum - INDEX.maximum };
 /** Of a release, which is a tag of images, too. */
 const VERSION = { minLength: 5, maxLength: 63, pattern: VERSION_PATTERN };
 const CLUSTER = { minLength: 1, maxLength: 63 };
@@ -151,7 +154,7 @@ const PROFILE: JsonSchema = object(
 
 const RELAY = {
   "addresses!": { ...atomicList(text(undefined, ADDRESS), "Public addresses."), minItems: 1, maxItems: 8 },
-  "basePort!": int32("UDP port for the gateway with index 0; index N has basePort + N.", PORT),
+  "basePort!": int32("UDP port for the gateway with index 0; index N has basePort + N.", RELAY_BASE_PORT),
   "publicKey!": text("X25519 public key. Base64.", KEY),
   tlsPort: int32("TCP port for gateways whose UDP is dropped. Default: none.", PORT),
 };
@@ -378,23 +381,23 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                 ),
                 maxItems: 2,
               },
-              basePort: int32("UDP port of WireGuard for plane 0 and even epochs.", PORT),
+              basePort: int32(
+                "UDP port of WireGuard for plane 0 and even epochs, the first of eight.",
+                BASE_PORT,
+              ),
               candidates: {
                 ...atomicList(
                   object({
                     "type!": oneOf(["private", "public", "reflexive"]),
                     "address!": text(undefined, ADDRESS),
-                    basePort: int32("Default: basePort of the gateway.", PORT),
+                    basePort: int32("Default: basePort of the gateway.", BASE_PORT),
                   }),
                   "Where it may be reached.",
                 ),
                 maxItems: 16,
               },
               fleetAddress: text("Its own IPv4 fleet address: it answers echo requests there.", ADDRESS),
-              index: int32("A number that no other gateway of the hub has, given by the hub.", {
-                minimum: 0,
-                maximum: 1023,
-              }),
+              index: int32("A number that no other gateway of the hub has, given by the hub.", INDEX),
             }),
             status: object({
               conditions: CONDITIONS,
