@@ -1,5 +1,5 @@
 import { FleetError } from "@fairlead/base/errors.ts";
-import { type Matcher, matcherOf, matcherOfPairs } from "@fairlead/kube/objects/selector.ts";
+import { formatSelector, type Matcher, matcherOf, matcherOfPairs } from "@fairlead/kube/objects/selector.ts";
 import type { MemberSelector } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { isLabelValue, isQualifiedName, shown } from "./formats.ts";
 
@@ -30,4 +30,9 @@ export function parsePairs(text: string): Record<string, string> {
     pairs.set(key, value);
   }
   return Object.fromEntries(pairs);
+}
+
+/** Returns the text of a selector, for people. */
+export function formatMemberSelector({ byLabel, ...selector }: MemberSelector): string {
+  return byLabel ?? formatSelector(selector);
 }

@@ -17,8 +17,6 @@ import {
   type NamespaceReport,
 } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { profileOf } from "#domain/mesh-members.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import {
@@ -34,7 +32,7 @@ import {
   type InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { allowedImporters, type Members } from "#domain/audience.ts";
-import { clusterOfMailbox, mailboxOf, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
+import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "@fairlead/kube/api/rbac/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -42,6 +40,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 
 import { createIdentityInformers, type IdentityInformers } from "./identity/informers.ts";
+import { createMemberships, type Memberships } from "./memberships.ts";
 import { createMeshInformers, type MeshInformers } from "./mesh/informers.ts";
 
 /**
@@ -68,6 +67,7 @@ export interface HubInformers extends IdentityInformers, MeshInformers {
   readonly sliceImports: Informer<EndpointSliceImport>;
   /** The namespace that a member is to read, and in which its services are shown. */
   readonly viewOf: (cluster: string) => string;
+  readonly memberships: Memberships;
   /** Returns true if members are known only by the objects in their mailboxes, because namespaces cannot be read. */
   readonly areMembersByMailbox: () => boolean;
 }
@@ -108,7 +108,7 @@ export function createHubInformers(
   return {
     ...createIdentityInformers(client, deps),
     ...mesh,
-    viewOf: createViews(mesh.profiles, members),
+    ...createMemberships(mesh.profiles, members),
     members,
     namespaces,
     // Every cluster has namespaces: none are seen only where they may not be read.
@@ -149,31 +149,12 @@ export function createHubInformers(
   };
 }
 
-/** Remembers the views of members, which are asked for with every slice and for every importer. */
-function createViews(
-  profiles: Informer<ClusterMeshProfile>,
-  members: Informer<MemberCluster>,
-): HubInformers["viewOf"] {
-  const views = new Map<string, string>();
-  profiles.subscribe(() => views.clear());
-  members.subscribe(({ key }) => void views.delete(key));
-  return (cluster) => {
-    const known = views.get(cluster);
-    if (known !== undefined) return known;
-    const member = members.store.get(objectKey(undefined, cluster));
-    const profile = member === undefined ? undefined : profileOf(profiles.store.list(), member);
-    const view = viewNamespaceOf(profile?.metadata.name);
-    views.set(cluster, view);
-    return view;
-  };
-}
-
 /** Those that are read by what runs. All others must not be started: their kinds need not be there, nor be allowed. */
 export function neededInformers(
   all: HubInformers,
   { isBesideOthers }: { readonly isBesideOthers: boolean },
 ): readonly Informer<KubeObject>[] {
-  const { areMembersByMailbox: _rule, viewOf: _views, ...informers } = all;
+  const { areMembersByMailbox: _rule, viewOf: _views, memberships: _memberships, ...informers } = all;
   const {
     signingRequests,
     bootstrapAccounts,

@@ -7,7 +7,6 @@ import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type AddressBlock, RELEASED_AT_ANNOTATION } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { rangesOf } from "#domain/ranges.ts";
-import { profileOf } from "#domain/mesh-members.ts";
 import type { HubInformers } from "./informers.ts";
 
 /**
@@ -42,7 +41,7 @@ export function networkOf(
   member: MemberCluster,
   current: InternalMemberCluster | undefined,
 ): InternalMemberCluster["spec"]["network"] {
-  const profile = profileOf(informers.profiles.store.list(), member);
+  const profile = informers.memberships.of(member.metadata.name);
   if (profile === undefined || isDeleting(member)) return undefined;
   const { name } = profile.metadata;
   // Its members leave a parallel network one by one, when their endpoints have the addresses of pods again.
@@ -78,8 +77,8 @@ export function grantOf(informers: HubInformers, cluster: string): string | null
 }
 
 /** Whether the addresses of a member's pods may be those of other pods in its network. */
-function isAmbiguous({ profiles }: HubInformers, member: MemberCluster): boolean {
-  const profile = profileOf(profiles.store.list(), member);
+function isAmbiguous({ memberships }: HubInformers, member: MemberCluster): boolean {
+  const profile = memberships.of(member.metadata.name);
   return profile?.spec.network.mode === "parallel" && profile.status?.podAddresses === "Overlapping";
 }
 

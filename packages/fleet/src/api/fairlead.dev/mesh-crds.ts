@@ -1,8 +1,7 @@
-import type { CustomResourceDefinition, JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import {
   AGE,
   atomicList,
-  bool,
   conditionColumn,
   CONDITIONS,
   crd,
@@ -14,12 +13,11 @@ import {
   object,
   oneOf,
   text,
-  textMap,
   time,
 } from "../crd-schema.ts";
 import { IDENTITY_DEMAND_CRD, IDENTITY_SLICE_CRD } from "./identity-crds.ts";
-import { VERSION_PATTERN } from "./node-agents.ts";
-import { APPLY_MODES, ATTACH_MODES, DATAPLANES, MAX_BASE_PORT, PATH_KINDS } from "./v1alpha1/mesh.ts";
+import { ATTACH, CLUSTER, MODE, PREFIX, PROFILE, TERMS } from "./profile-schema.ts";
+import { MAX_BASE_PORT, PATH_KINDS } from "./v1alpha1/mesh.ts";
 
 /** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
 
@@ -27,130 +25,12 @@ const group = "fairlead.dev";
 const categories = ["fleet-networking"];
 
 const ADDRESS = { minLength: 2, maxLength: 45 };
-const PREFIX = { minLength: 4, maxLength: 49 };
 /** X25519 key: 32 bytes in base64. */
 const KEY = { minLength: 44, maxLength: 44, pattern: "^[A-Za-z0-9+/]{43}=$" };
 const PORT = { minimum: 1, maximum: 65_535 };
 const INDEX = { minimum: 0, maximum: 1023 };
 const BASE_PORT = { minimum: 1, maximum: MAX_BASE_PORT };
 const RELAY_BASE_PORT = { minimum: 1, maximum: PORT.maximum - INDEX.maximum };
-/** Of a release, which is a tag of images, too. */
-const VERSION = { minLength: 5, maxLength: 63, pattern: VERSION_PATTERN };
-const CLUSTER = { minLength: 1, maxLength: 63 };
-
-const SELECTOR = object(
-  {
-    byLabel: text(
-      'Pairs "key=value" with commas between them, all of which have to match. "" selects no members. Not with the other fields.',
-      { maxLength: 512 },
-    ),
-    matchLabels: textMap("Labels that a MemberCluster has to have."),
-    matchExpressions: atomicList(
-      object({
-        "key!": text("The key of a label."),
-        "operator!": oneOf(["In", "NotIn", "Exists", "DoesNotExist"]),
-        values: atomicList(text(), "For In and NotIn."),
-      }),
-      "Requirements on labels, all of which have to hold.",
-    ),
-  },
-  "The members, by the labels of their MemberClusters. Empty selects all. A member that several profiles select belongs to the oldest.",
-  {
-    "x-kubernetes-validations": [
-      {
-        rule: "!has(self.byLabel) || (!has(self.matchLabels) && !has(self.matchExpressions))",
-        message: "byLabel cannot be used with matchLabels or matchExpressions",
-      },
-    ],
-  },
-);
-
-const MODE = oneOf(
-  ["flat", "parallel"],
-  '"flat": pod addresses are routable between the clusters. "parallel": pods have fleet addresses, and gateways connect the clusters.',
-);
-
-const ATTACH = oneOf(
-  ATTACH_MODES,
-  'Pods with fleet addresses. "selected" (the default): those with the label fairlead.dev/attach, behind an export, or in a namespace that imports. "all": every workload pod.',
-);
-
-/** Of a profile, and of the network that its members get. */
-const TERMS = {
-  version: text(
-    "The version of fairlead node that members install, upgrade and, when they leave, remove. Absent: they neither install nor change it.",
-    VERSION,
-  ),
-  dataplane: oneOf(
-    DATAPLANES,
-    'What carries packets and enforces policies. Default: "fairlead". "cilium" is not supported yet: such a profile has no members.',
-  ),
-  defaultGlobalNamespace: bool(
-    "Whether namespaces without the annotation clustermesh.cilium.io/global are shared. Default: true.",
-  ),
-  policyDefaultLocalCluster: bool(
-    "Whether peers of a network policy that name no cluster are those of the policy's own cluster. Default: true.",
-  ),
-};
-
-const PROFILE: JsonSchema = object(
-  {
-    "spec!": object(
-      {
-        "memberSelector!": SELECTOR,
-        apply: oneOf(
-          APPLY_MODES,
-          '"Manual": members and settings change when the profile is applied (fairlead mesh apply). "Continuous" (the default): at once.',
-        ),
-        keyRotationHours: int32(
-          "How often gateways make new keys. Absent: when the annotation fairlead.dev/rotate-keys changes. Unit: hours.",
-          { minimum: 1, maximum: 8760 },
-        ),
-        ...TERMS,
-        "network!": object({
-          "mode!": MODE,
-          addresses: object(
-            {
-              ipv4: text("IPv4 prefix of 8 to 20 bits. Default: 10.112.0.0/12.", PREFIX),
-              ipv6: text(
-                "Unique local IPv6 prefix of 48 bits (RFC 4193). Default: made from the profile's UID.",
-                PREFIX,
-              ),
-            },
-            'The prefixes that fleet addresses come from, of the mode "parallel". Not changed while a member has a block of them.',
-          ),
-          attach: ATTACH,
-        }),
-      },
-      undefined,
-      {
-        "x-kubernetes-validations": [
-          {
-            rule: "!has(self.dataplane) || self.dataplane != 'cilium' || (has(oldSelf.dataplane) && oldSelf.dataplane == 'cilium')",
-            message: "dataplane of a profile cannot be changed to cilium, which is not supported yet",
-          },
-        ],
-      },
-    ),
-    status: object({
-      conditions: CONDITIONS,
-      members: int32("How many members belong to the profile."),
-      podAddresses: oneOf(
-        ["Distinct", "Overlapping"],
-        '"Overlapping": pods of several members have the same addresses, or a member does not report them.',
-      ),
-      addresses: object(
-        { "ipv4!": text(undefined, PREFIX), "ipv6!": text(undefined, PREFIX) },
-        "The prefixes in use.",
-      ),
-      keyEpoch: int32("The epoch of the gateways' keys.", { minimum: 1 }),
-      keyEpochSince: time("When the epoch began."),
-      keyRotationRequest: text("The annotation fairlead.dev/rotate-keys when keys were made for it last."),
-    }),
-  },
-  "A network that some members share.",
-  NAME_FITS_LABEL,
-);
 
 const RELAY = {
   "addresses!": { ...atomicList(text(undefined, ADDRESS), "Public addresses."), minItems: 1, maxItems: 8 },
@@ -193,6 +73,7 @@ export const MESH_HUB_CRDS: readonly CustomResourceDefinition[] = [
         columns: [
           { name: "Mode", type: "string", jsonPath: ".spec.network.mode" },
           { name: "Members", type: "integer", jsonPath: ".status.members" },
+          { name: "State", type: "string", jsonPath: ".status.state" },
           conditionColumn("Ready", "Ready"),
           AGE,
         ],

@@ -21,6 +21,7 @@ import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1
 import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS, VIRTUAL_IPS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { ANNOTATION_POLICY } from "./annotations.ts";
+import { PROFILE_POLICY } from "./profiles.ts";
 import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
 import {
   IN_MAILBOX,
@@ -347,6 +348,7 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
 export const MAILBOX_POLICIES: readonly ValidatingAdmissionPolicy[] = [
   ...WRITERS,
   ...CONTENTS,
+  PROFILE_POLICY,
   ANNOTATION_POLICY,
 ];
 

@@ -25,13 +25,13 @@ import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller, KubeClient } from "@fairlead/kube/types.ts";
+import { changedMembers, isClaimChanged } from "../memberships.ts";
 import { servicesIn, affectedSlices } from "../affected-services.ts";
 import { type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
 import {
   changedMailbox,
   changedNamespaces,
   isMemberChanged,
-  isSelectionChanged,
   changedAudience,
 } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
@@ -109,6 +109,7 @@ export function createEndpoints(parts: Parts): Controller {
         ),
         watchingChanges(informers.reports, (change) => slicesIn(changedNamespaces(change))),
         watchingChanges(informers.members, (change) => {
+          if (isClaimChanged(change) && informers.memberships.isFull()) return allSlices();
           if (isMemberChanged(change)) return slicesFor(change.key);
           return isDrainChanged(change.before, change.after)
             ? slicesOf([...informers.serviceImports.store.list()].map(keyOf).filter(isForLegacy))
@@ -123,7 +124,10 @@ export function createEndpoints(parts: Parts): Controller {
             ),
           ),
         ),
-        watchingChanges(informers.profiles, (change) => (isSelectionChanged(change) ? allSlices() : [])),
+        watchingChanges(informers.profiles, (change) => {
+          const members = changedMembers(change);
+          return members === "all" ? allSlices() : members.flatMap(slicesFor);
+        }),
         watchingChanges(informers.namespaces, (change) => {
           if (isViewNamespace(change.key)) return allSlices();
           const member = changedMailbox(change);

@@ -27,6 +27,7 @@ import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { type HubInformers } from "../informers.ts";
+import { changedMembers, isClaimChanged } from "../memberships.ts";
 import { isIsolated, networkOf } from "../view.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
 import type { LeaseTracker } from "./leases.ts";
@@ -76,7 +77,10 @@ export function createMembership(parts: Parts): Controller {
       sources: [
         watching(informers.members, (change) => {
           if (change.before === undefined) membership.inherit(change.after);
-          return isDrainChanged(change.before, change.after) ? everyone() : [change.key];
+          const isOfAll =
+            isDrainChanged(change.before, change.after) ||
+            (isClaimChanged(change) && informers.memberships.isFull());
+          return isOfAll ? everyone() : [change.key];
         }),
         watching(informers.namespaces, ({ key }) => (isViewNamespace(key) ? everyone() : ofMailbox(key))),
         watching(informers.quotas, ofChange),
@@ -87,7 +91,10 @@ export function createMembership(parts: Parts): Controller {
         watching(informers.internalMembers, ofChange),
         watching(informers.leases, ofChange),
         watching(informers.reports, ofChange),
-        watching(informers.profiles, everyone),
+        watching(informers.profiles, (change) => {
+          const members = changedMembers(change);
+          return members === "all" ? everyone() : members.map((it) => objectKey(undefined, it));
+        }),
         // Its network is written once the member has addresses there.
         watching(informers.blocks, ({ before, after }) =>
           [before, after].flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.spec.cluster)])),

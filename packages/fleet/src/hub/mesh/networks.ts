@@ -6,6 +6,7 @@ import type { AddressBlock, ClusterMeshProfile, Gateway } from "#api/fairlead.de
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import {
+  clusterOfMailbox,
   isViewNamespace,
   mailboxOf,
   VIEW_PREFIX,
@@ -19,11 +20,13 @@ import type { HubInformers } from "../informers.ts";
 import { isIsolated, reportOf } from "../view.ts";
 import { type AddressesPlan, planAddresses } from "./plan-addresses.ts";
 import { planEpoch } from "./plan-epoch.ts";
+import { type Contact, planStates, type StatesPlan } from "./plan-states.ts";
 import type { Progress } from "./plan-transition.ts";
 import { planVirtualIPs, type VirtualIPsPlan } from "./plan-virtual-ips.ts";
 
 export interface Planned {
   readonly view: string;
+  readonly states: StatesPlan;
   readonly selected: Selected;
   readonly addresses: AddressesPlan;
   readonly virtualIPs: VirtualIPsPlan;
@@ -59,14 +62,23 @@ export function planNetworks(
       progressOf,
       nowMs,
     });
+    const virtualIPs = planVirtualIPs({
+      plan: addresses.plan,
+      services: servicesIn(informers, view, selected),
+      existing: [...informers.virtualIPs.store.byIndex("in", view)],
+      nowMs,
+    });
+    const [fault] = [...addresses.faults, ...virtualIPs.faults];
     return {
       view,
       selected,
       addresses,
-      virtualIPs: planVirtualIPs({
-        plan: addresses.plan,
-        services: servicesIn(informers, view, selected),
-        existing: [...informers.virtualIPs.store.byIndex("in", view)],
+      virtualIPs,
+      states: planStates({
+        selected,
+        contactOf: contacts(informers, view, new Set(addresses.blocks.map((it) => it.cluster))),
+        former: (users.get(name) ?? []).filter((it) => informers.memberships.of(it)?.metadata.name !== name),
+        problem: fault?.message,
         nowMs,
       }),
       epoch: planEpoch({
@@ -77,8 +89,49 @@ export function planNetworks(
       }),
     };
   };
+  const users = usersOf(informers);
   const selected = selectMembers(informers.profiles.store.list(), informers.members.store.list());
   return { profiles: selected.map(plan), former: formerProfiles(informers).map(plan) };
+}
+
+/** Members by the profiles whose networks they are in, as the hub has them do, or as they still do. */
+function usersOf({ internalMembers, reports }: HubInformers): ReadonlyMap<string, readonly string[]> {
+  const users = [...internalMembers.store.list()].flatMap(({ metadata, spec, status }) => {
+    const cluster = clusterOfMailbox(metadata.namespace) ?? metadata.name;
+    const { view = "" } = reports.store.get(objectKey(mailboxOf(cluster), cluster))?.spec ?? {};
+    const read = view.startsWith(VIEW_PREFIX) ? [view.slice(VIEW_PREFIX.length)] : [];
+    const isThere = status !== undefined && spec.state === "Join";
+    const profiles = isThere
+      ? new Set([...read, ...(spec.network === undefined ? [] : [spec.network.profile])])
+      : [];
+    return [...profiles].map((profile) => ({ profile, cluster }));
+  });
+  return new Map(
+    [...Map.groupBy(users, (it) => it.profile)].map(([profile, all]) => [
+      profile,
+      all.map((it) => it.cluster),
+    ]),
+  );
+}
+
+function contacts(
+  informers: HubInformers,
+  view: string,
+  blocks: ReadonlySet<string>,
+): (cluster: string) => Contact | undefined {
+  return (cluster) => {
+    const report = reportOf(informers, cluster);
+    const key = objectKey(mailboxOf(cluster), cluster);
+    const internalMember = informers.internalMembers.store.get(key);
+    if (report === undefined || internalMember === undefined) return undefined;
+    const isCopied = isIsolated(informers.members.store.get(objectKey(undefined, cluster)));
+    return {
+      profile: internalMember.spec.network?.profile,
+      isReading: isCopied || report.spec.view === view,
+      hasBlock: blocks.has(cluster),
+      fleetAddresses: report.spec.fleetAddresses,
+    };
+  };
 }
 
 /** Views of profiles that do not exist any more: the addresses in them are kept from others for a while. */
@@ -91,7 +144,7 @@ function formerProfiles({ namespaces, profiles }: HubInformers): Selected[] {
       metadata: { name: name.slice(VIEW_PREFIX.length) },
       spec: { memberSelector: {}, network: { mode: "flat" } },
     };
-    return [{ profile, members: [], elsewhere: [], problem: undefined }];
+    return [{ profile, members: [], leaving: [], elsewhere: [], beyond: [], absent: [], problem: undefined }];
   });
 }
 

@@ -14,6 +14,8 @@ import { planProfileStatus } from "./plan-profile.ts";
 const EPOCH = { keyEpoch: 1, keyEpochSince: "2026-06-01T00:00:00Z" };
 const NOW = Date.parse("2026-06-01T00:00:00Z");
 
+const NONE = { leaving: [], elsewhere: [], beyond: [], absent: [] };
+
 function profileOf(ipv4 = "10.112.0.0/16", status?: ClusterMeshProfile["status"]): ClusterMeshProfile {
   return {
     metadata: { name: "p", uid: "u" },
@@ -101,7 +103,7 @@ describe("the addresses of members", () => {
     const plan = planned({ members: all });
     expect(ipv4Of(plan)).toEqual({ a: "10.112.0.0/21" });
     const { conditions } = planProfileStatus(
-      { profile: profileOf(), members: all, elsewhere: [], problem: undefined },
+      { profile: profileOf(), members: all, ...NONE, problem: undefined },
       plan,
       EPOCH,
     );
@@ -121,7 +123,7 @@ describe("the addresses of members", () => {
     const plan = planned({ members: all, nodesOf: (it) => (it === "a" ? 3 : undefined) });
     expect(Object.keys(ipv4Of(plan))).toEqual(["a"]);
     const { conditions } = planProfileStatus(
-      { profile: profileOf(), members: all, elsewhere: [], problem: undefined },
+      { profile: profileOf(), members: all, ...NONE, problem: undefined },
       plan,
       EPOCH,
     );
@@ -154,7 +156,7 @@ describe("the addresses of members", () => {
     const later = planned({ profile: changed, members: members("a"), blocks: stored(plan) });
     expect(ipv4Of(later)).toEqual(ipv4Of(plan));
     const { conditions } = planProfileStatus(
-      { profile: changed, members: members("a"), elsewhere: [], problem: undefined },
+      { profile: changed, members: members("a"), ...NONE, problem: undefined },
       later,
       EPOCH,
     );

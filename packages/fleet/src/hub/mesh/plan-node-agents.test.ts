@@ -3,8 +3,9 @@ import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/typ
 import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { planNodeAgents } from "./plan-node-agents.ts";
 
-function profile(version?: string, mode: "flat" | "parallel" = "parallel"): ClusterMeshProfile {
-  const spec = { memberSelector: {}, network: { mode }, ...(version === undefined ? {} : { version }) };
+function profile(version?: string): ClusterMeshProfile {
+  const network = { mode: "flat" as const };
+  const spec = { memberSelector: {}, network, ...(version === undefined ? {} : { version }) };
   return { metadata: { name: "site" }, spec };
 }
 
@@ -25,9 +26,8 @@ const installed = (version: string) =>
   ({ status: "True", reason: "Installed", message: `${version} on 3 nodes` }) as const;
 
 describe("the node agents of a profile's members", () => {
-  it("are not spoken of if the profile names no version, or its network is flat", () => {
+  it("are not spoken of if the profile names no version", () => {
     expect(planNodeAgents(profile(), [member("a")])).toEqual([]);
-    expect(planNodeAgents(profile("0.2.0", "flat"), [member("a")])).toEqual([]);
   });
 
   it("are installed when every member runs the version", () => {

@@ -6,10 +6,10 @@ import { findCondition, type NewCondition } from "@fairlead/kube/objects/conditi
 
 /** Whether the members run the version of `fairlead node` that their profile names. Pure. */
 export function planNodeAgents(
-  { spec: { version, network } }: ClusterMeshProfile,
+  { spec: { version } }: ClusterMeshProfile,
   members: readonly MemberCluster[],
 ): NewCondition[] {
-  if (version === undefined || network.mode !== "parallel") return [];
+  if (version === undefined) return [];
   const type = "NodeAgentsInstalled";
   if (!isVersion(version))
     return [{ type, status: "False", reason: "InvalidVersion", message: "spec.version is not a version" }];

@@ -1,10 +1,11 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
-import type {
-  ClusterMeshProfile,
-  FlatNetwork,
-  ParallelNetwork,
-  Relay,
+import {
+  type ClusterMeshProfile,
+  type FlatNetwork,
+  MAX_MESH_MEMBERS,
+  type ParallelNetwork,
+  type Relay,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { AddressPlan } from "#domain/address-plan.ts";
 import type { Selected } from "#domain/mesh-members.ts";
@@ -62,7 +63,7 @@ export function describeNetwork(
 }
 
 export function planProfileStatus(
-  { profile, members, elsewhere, problem }: Selected,
+  { profile, members, elsewhere, beyond, problem }: Selected,
   { plan, blocks, faults }: Pick<AddressesPlan, "plan" | "blocks" | "faults">,
   epoch: Epoch,
 ): Omit<NonNullable<ClusterMeshProfile["status"]>, "conditions"> & { readonly conditions: NewCondition[] } {
@@ -108,7 +109,7 @@ export function planProfileStatus(
     ...ofParallel,
     members: members.length,
     podAddresses,
-    conditions: [ready, ...conflict(elsewhere), ...planNodeAgents(profile, members)],
+    conditions: [ready, ...conflict(elsewhere), ...tooMany(beyond), ...planNodeAgents(profile, members)],
   };
 }
 
@@ -142,6 +143,12 @@ function changedPrefixes({ spec }: ClusterMeshProfile, plan: AddressPlan | undef
     : "";
 }
 
+function tooMany(beyond: readonly string[]): NewCondition[] {
+  if (beyond.length === 0) return [];
+  const message = `a profile has at most ${MAX_MESH_MEMBERS} members; the youngest are left out: ${listed(beyond)}; move members to another profile`;
+  return [{ type: "TooManyMembers", status: "True", reason: "LimitReached", message }];
+}
+
 function conflict(elsewhere: Selected["elsewhere"]): NewCondition[] {
   if (elsewhere.length === 0) return [];
   const all = elsewhere.map((it) => `${it.member} (${it.profile})`);
@@ -150,7 +157,7 @@ function conflict(elsewhere: Selected["elsewhere"]): NewCondition[] {
       type: "Conflict",
       status: "True",
       reason: "SelectedByOlderProfile",
-      message: `these members belong to the older profiles that select them, too: ${listed(all)}`,
+      message: `these members belong to other profiles, which were applied to them or are older: ${listed(all)}`,
     },
   ];
 }

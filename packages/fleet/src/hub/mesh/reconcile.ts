@@ -13,6 +13,7 @@ import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 import { type Planned, planNetworks } from "./networks.ts";
+import { planDrift, planOperation } from "./plan-operation.ts";
 import { planProfileStatus } from "./plan-profile.ts";
 import { removeViews, writeViews } from "./write-views.ts";
 
@@ -50,6 +51,9 @@ export function createMesh(parts: Parts): Controller {
         watching(informers.relays, always),
         watching(informers.members, always),
         watching(informers.reports, always),
+        watchingChanges(informers.internalMembers, ({ before, after }) =>
+          before?.spec.network?.profile === after?.spec.network?.profile ? [] : [ALL],
+        ),
         watching(informers.namespaces, ({ key }) => (isViewNamespace(key) ? [ALL] : [])),
       ],
     },
@@ -73,8 +77,8 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
   if (failed !== undefined) throw failed.reason;
   // Whatever one member writes, and however often: the hub has the time for all its other work.
   await delay(deps.clock, restMs, signal);
-  const again = planned.flatMap(({ addresses, virtualIPs, epoch }) =>
-    [addresses, virtualIPs, epoch].flatMap((it) => it.againInMs ?? []),
+  const again = planned.flatMap(({ addresses, virtualIPs, epoch, states }) =>
+    [addresses, virtualIPs, epoch, states].flatMap((it) => it.againInMs ?? []),
   );
   return again.length === 0 ? {} : { requeueAfterMs: Math.min(MAX_WAIT_MS, ...again) };
 }
@@ -83,20 +87,24 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
 const MAX_WAIT_MS = 24 * 3600 * 1000;
 
 async function tellProfile(
-  { client, events, deps }: Parts,
-  { selected, addresses, virtualIPs, epoch: { epoch } }: Planned,
+  parts: Parts,
+  { selected, states, addresses, virtualIPs, epoch: { epoch } }: Planned,
   signal: AbortSignal,
 ): Promise<void> {
-  const { conditions, ...rest } = planProfileStatus(
+  const { conditions, ...network } = planProfileStatus(
     selected,
     { ...addresses, faults: [...addresses.faults, ...virtualIPs.faults] },
     epoch,
   );
+  const profile = parts.informers.profiles.store.get(objectKey(undefined, selected.profile.metadata.name));
+  const drift = profile === undefined ? [] : planDrift(profile, parts.informers.members.store.list());
+  const rest = { ...network, ...planOperation(selected.profile, states) };
+  const { client, events, deps } = parts;
   const before = selected.profile.status?.keyEpoch;
   await writeConditions(client, CLUSTER_MESH_PROFILES, {
     object: selected.profile,
-    own: new Set(["Ready", "Conflict", "NodeAgentsInstalled"]),
-    next: conditions,
+    own: new Set(["Ready", "Conflict", "TooManyMembers", "NodeAgentsInstalled", "Drift"]),
+    next: [...conditions, ...drift],
     rest,
     fieldManager: HUB_MANAGER,
     clock: deps.clock,

@@ -1,7 +1,6 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
 import { ALLOWED_EXPORTERS_ANNOTATION, ALLOWED_IMPORTERS_ANNOTATION } from "#api/fairlead.dev/names.ts";
-import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -13,6 +12,7 @@ import { both, watching, watchingChanges } from "@fairlead/kube/controller/sourc
 import type { Change, Controller } from "@fairlead/kube/types.ts";
 import { affectedServices, servicesIn } from "../affected-services.ts";
 import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "../informers.ts";
+import { changedMembers, isClaimChanged } from "../memberships.ts";
 import { isIsolated, grantedTo } from "../view.ts";
 import { type ServicesDeps, serviceReconciler } from "./reconcile.ts";
 
@@ -42,11 +42,17 @@ export function createServices(parts: ServicesDeps): Controller {
         ),
         watchingChanges(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
         watchingChanges(informers.members, (change) =>
-          isMemberChanged(change) ? affectedServices(informers, change.key) : [],
+          isClaimChanged(change) && informers.memberships.isFull()
+            ? allServices(informers)
+            : isMemberChanged(change)
+              ? affectedServices(informers, change.key)
+              : [],
         ),
-        watchingChanges(informers.profiles, (change) =>
-          isSelectionChanged(change) ? allServices(informers) : [],
-        ),
+        watchingChanges(informers.profiles, (change) => {
+          const members = changedMembers(change);
+          if (members === "all") return allServices(informers);
+          return members.flatMap((it) => [...affectedServices(informers, it)]);
+        }),
         watchingChanges(informers.namespaces, (change) => {
           if (isViewNamespace(change.key)) return allServices(informers);
           const member = changedMailbox(change);
@@ -87,17 +93,6 @@ export function isMemberChanged({ before, after }: Change<MemberCluster>): boole
     // Profiles select by these.
     !sameJson(before?.metadata.labels, after?.metadata.labels)
   );
-}
-
-/** Whether a profile may have other members now, or other addresses for their endpoints. */
-export function isSelectionChanged({ before, after }: Change<ClusterMeshProfile>): boolean {
-  const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
-  const facts = (it: ClusterMeshProfile | undefined) => [
-    it?.spec.memberSelector,
-    it?.spec.network.mode,
-    it?.status?.podAddresses,
-  ];
-  return was !== is || !sameJson(facts(before), facts(after));
 }
 
 /** The member whose mailbox was created, deleted or is terminating: it may be a member without a MemberCluster. */

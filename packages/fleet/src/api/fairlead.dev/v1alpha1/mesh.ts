@@ -46,6 +46,42 @@ export interface MeshSettings extends NetworkTerms {
     /** Of the mode "parallel". Absent: "selected". */
     attach?: AttachMode;
   };
+  /** How often gateways make new keys. Absent: when the annotation `fairlead.dev/rotate-keys` changes. Unit: hours. */
+  keyRotationHours?: number;
+}
+
+/** Most members of a profile, as in Azure's product. */
+export const MAX_MESH_MEMBERS = 255;
+
+/** What of a manual profile is in force: the members, by name, and the settings. */
+export interface AppliedMesh extends MeshSettings {
+  members: string[];
+  /** The selector that they were found by, as text. */
+  memberSelector: string;
+  /** Name of the plan that this belongs to. */
+  operation: string;
+}
+
+/** States of a profile and of its members, as in Azure's API. */
+export const MESH_STATES = ["NotConnected", "Applying", "Connected", "Degraded", "Failed"] as const;
+export type MeshState = (typeof MESH_STATES)[number];
+export const MESH_MEMBER_STATES = [
+  "Unknown",
+  "NotConnected",
+  "Connecting",
+  "Connected",
+  "Disconnecting",
+  "Failed",
+] as const;
+export type MeshMemberState = (typeof MESH_MEMBER_STATES)[number];
+
+export interface MeshMemberStatus {
+  name: string;
+  state: MeshMemberState;
+  /** Why it is not connected. */
+  error?: string;
+  /** When the state changed last. RFC 3339. */
+  lastUpdatedAt: string;
 }
 
 /** Labels of members. `byLabel` is the form of Azure's API: pairs "key=value", all of which must match; "" selects none. */
@@ -60,12 +96,23 @@ export interface ClusterMeshProfile extends KubeObject {
     memberSelector: MemberSelector;
     /** Absent: "Continuous". */
     apply?: ApplyMode;
-    /** How often gateways make new keys. Absent: when the annotation `fairlead.dev/rotate-keys` changes. Unit: hours. */
-    keyRotationHours?: number;
+    /** Of "Manual". Written by `fairlead mesh apply`. */
+    applied?: AppliedMesh;
+    /** The same before the last plan, for the way back. */
+    appliedBefore?: AppliedMesh;
   };
   status?: {
     conditions?: Condition[];
     members?: number;
+    state?: MeshState;
+    /** The selector that the present members were found by, as text. */
+    lastAppliedMemberSelector?: string;
+    /** Of the last plan that was applied; see `spec.applied.operation`. */
+    lastOperationId?: string;
+    /** What of it went wrong. */
+    lastOperationError?: string;
+    /** Members that belong to it, or still do. */
+    memberStates?: MeshMemberStatus[];
     /** Whether pods of several members have the same addresses, or a member does not say which they have. */
     podAddresses?: "Distinct" | "Overlapping";
     /** The prefixes in use: they are not changed while a member has a block of them. */
