@@ -160,7 +160,7 @@ const SETS: Readonly<Record<string, Omit<NftSet, "elements"> & { readonly entrie
     entries: [
       ["10.0.0.1 . tcp . 80", "goto target-a"],
       ["10.0.0.2 . tcp . 80", "goto target-b"],
-      ["10.0.0.3 . 47 . 80", "goto target-a"],
+      ["10.0.0.3 . 47 . 80", "jump target-a"],
     ],
   },
   pairs: {

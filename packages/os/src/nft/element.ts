@@ -26,6 +26,11 @@ export function gotoVerdict(chain: string): string {
   return `goto ${checkName(chain)}`;
 }
 
+/** The verdict that sends a packet through `chain` and, where that returns, on. */
+export function jumpVerdict(chain: string): string {
+  return `jump ${checkName(chain)}`;
+}
+
 /** Parts of a canonical text. */
 export function splitParts(text: string): readonly string[] {
   return text.split(JOINT);

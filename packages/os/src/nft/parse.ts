@@ -2,7 +2,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import type { DataType } from "./datatype.ts";
 import type { NftCounter } from "./driver.ts";
-import { elementData, elementKey, gotoVerdict } from "./element.ts";
+import { elementData, elementKey, gotoVerdict, jumpVerdict } from "./element.ts";
 import { type NftRule, ruleOfComment } from "./rule.ts";
 import type { NftChain, NftHook, NftSet, NftSetSpec, NftTable } from "./state.ts";
 
@@ -103,9 +103,9 @@ function parseValue(spec: NftSetSpec, data: unknown): string {
   if (spec.value === undefined) return "";
   if (spec.value !== "verdict") return orForeign(() => elementData(spec, partsOf(data)), data);
   const [verb, target] = isObject(data) ? (Object.entries(data)[0] ?? []) : [];
-  if (verb !== "goto") return JSON.stringify(data);
-  const chain = isObject(target) ? target["target"] : undefined;
-  return orForeign(() => gotoVerdict(String(chain)), data);
+  if (verb !== "goto" && verb !== "jump") return JSON.stringify(data);
+  const chain = String(isObject(target) ? target["target"] : undefined);
+  return orForeign(() => (verb === "goto" ? gotoVerdict(chain) : jumpVerdict(chain)), data);
 }
 
 function partsOf(value: unknown): readonly (string | number)[] {

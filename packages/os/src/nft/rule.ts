@@ -23,10 +23,24 @@ const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,127}$/;
 
 /** A rule from program text and checked words: rule`ip daddr . meta l4proto vmap ${setRef("services")}`. */
 export function rule(parts: TemplateStringsArray, ...words: readonly (NftWord | number)[]): NftRule {
-  let text = parts[0] ?? "";
-  for (const [at, word] of words.entries()) text += wordText(word) + (parts[at + 1] ?? "");
+  const text = textOf(parts, words);
   const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
   return { digest, text };
+}
+
+/** A part of a rule, from program text and checked words: fragment`tcp dport ${80}`. */
+export function fragment(parts: TemplateStringsArray, ...words: readonly (NftWord | number)[]): NftWord {
+  return { word: textOf(parts, words) as NftWord["word"] };
+}
+
+/** An anonymous set of numbers and inclusive ranges, which do not overlap: "{ 80, 8000-8100 }". */
+export function numberSet(ranges: readonly (readonly [first: number, last: number])[]): NftWord {
+  const items = ranges.map(([first, last]) => {
+    const [from, to] = [wordText(first), wordText(last)];
+    return from === to ? from : `${from}-${to}`;
+  });
+  if (items.length === 0) throw new FleetError("OPTION_INVALID", "an anonymous set cannot be empty");
+  return { word: (items.length === 1 ? items.join("") : `{ ${items.join(", ")} }`) as NftWord["word"] };
 }
 
 /** A reference to a set or map: "@name". */
@@ -52,6 +66,12 @@ export function quotedName(device: string): NftWord {
 export function checkName(name: string): string {
   if (NAME.test(name)) return name;
   throw new FleetError("OPTION_INVALID", `not a valid nftables name: ${JSON.stringify(name)}`);
+}
+
+function textOf(parts: TemplateStringsArray, words: readonly (NftWord | number)[]): string {
+  let text = parts[0] ?? "";
+  for (const [at, word] of words.entries()) text += wordText(word) + (parts[at + 1] ?? "");
+  return text;
 }
 
 function wordText(word: NftWord | number): string {

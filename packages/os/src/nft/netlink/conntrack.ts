@@ -24,13 +24,15 @@ const IPCTNL_MSG_CT_DELETE = 2;
 const CTA = { original: 1, reply: 2, protocolInfo: 4, id: 12, zone: 18, filter: 25 } as const;
 const CTA_TUPLE = { ip: 1, protocol: 2 } as const;
 const CTA_IP = { source4: 1, destination4: 2, source6: 3, destination6: 4 } as const;
-const CTA_PROTO = { number: 1, sourcePort: 2, destinationPort: 3 } as const;
+const CTA_PROTO = { number: 1, sourcePort: 2, destinationPort: 3, icmpType: 5, icmpv6Type: 8 } as const;
 const CTA_PROTOINFO_TCP = 1;
 const CTA_PROTOINFO = { state: 1, flagsOfReply: 5 } as const;
 /** By direction, the fields of a tuple that a dump is filtered by (CTA_FILTER_F_*, Linux 5.8). */
 const CTA_FILTER = { original: 1, reply: 2 } as const;
 const COMPARE = { source: 1, destination: 2, protocol: 8 } as const;
 const FAMILIES = { IPv4: 2, IPv6: 10 } as const;
+/** All families. */
+const AF_UNSPEC = 0;
 const PROTOCOLS = { tcp: 6, udp: 17 } as const;
 const ENOENT = 2;
 /** nfgenmsg, which precedes the attributes. Unit: bytes. */
@@ -93,39 +95,114 @@ export function endFlows(
   filter: FlowFilter,
   isStale: (flow: Flow) => boolean,
 ): number {
-  const identity = { family: FAMILIES[filter.family], sequence: 1 };
+  const stale = readFlows(socket, FAMILIES[filter.family], narrowing(filter)).filter(({ attributes }) => {
+    const flow = parseFlow(attributes, filter);
+    return flow !== undefined && isStale(flow);
+  });
+  deleteFlows(socket, stale);
+  return stale.length;
+}
+
+/** A flow of any protocol: the client, and the endpoint that answers after the translation of addresses. */
+export interface AnyFlow {
+  readonly protocol: number;
+  readonly source: IpAddress;
+  readonly answerer: IpAddress;
+  /** Of the answerer; undefined for protocols without ports. */
+  readonly port: number | undefined;
+  readonly icmpType: number | undefined;
+}
+
+/**
+ * Ends the flows of all protocols that `isRevoked` names, in whatever state they are.
+ *
+ * @returns How many were ended.
+ * @throws {FleetError} `NFT_FAILED`
+ */
+export function endRevokedFlows(socket: NetlinkSocket, isRevoked: (flow: AnyFlow) => boolean): number {
+  const revoked = readFlows(socket, AF_UNSPEC, []).filter(({ attributes }) => {
+    const flow = parseAnyFlow(attributes);
+    return flow !== undefined && isRevoked(flow);
+  });
+  deleteFlows(socket, revoked);
+  return revoked.length;
+}
+
+interface FoundFlow {
+  readonly family: number;
+  readonly attributes: ReadonlyMap<number, Buffer>;
+}
+
+function readFlows(
+  socket: NetlinkSocket,
+  family: number,
+  attributes: readonly Uint8Array[],
+): readonly FoundFlow[] {
   const answers = socket.transact(
     renderMessage({
-      ...identity,
+      family,
+      sequence: 1,
       type: (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET,
       flags: NLM_F_REQUEST | NLM_F_DUMP,
-      attributes: narrowing(filter),
+      attributes,
     }),
   );
   for (const { errno } of answers.flatMap((it) => parseAcknowledgements(it))) check(errno, "read");
-  const stale = answers
+  return answers
     .flatMap((it) => parseMessages(it))
     .filter((it) => it.type === ((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_NEW))
-    .map((it) => parseAttributes(it.payload, NFGENMSG_BYTES))
-    .filter((it) => {
-      const flow = parseFlow(it, filter);
-      return flow !== undefined && isStale(flow);
-    });
-  for (let at = 0; at < stale.length; at += ENDED_AT_ONCE) {
-    const requests = stale.slice(at, at + ENDED_AT_ONCE).map((flow) =>
+    .map(({ payload }) => ({
+      family: payload[0] ?? AF_UNSPEC,
+      attributes: parseAttributes(payload, NFGENMSG_BYTES),
+    }));
+}
+
+function deleteFlows(socket: NetlinkSocket, flows: readonly FoundFlow[]): void {
+  for (let at = 0; at < flows.length; at += ENDED_AT_ONCE) {
+    const requests = flows.slice(at, at + ENDED_AT_ONCE).map(({ family, attributes }) =>
       renderMessage({
-        ...identity,
+        family,
+        sequence: 1,
         type: (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE,
         // Errors are answered without being asked for.
         flags: NLM_F_REQUEST,
-        attributes: identifying(flow),
+        attributes: identifying(attributes),
       }),
     );
     const failures = socket.transact(Buffer.concat(requests)).flatMap((it) => parseAcknowledgements(it));
     // A flow that has ended since needs no deletion.
     for (const { errno } of failures) if (errno !== ENOENT) check(errno, "change");
   }
-  return stale.length;
+}
+
+function parseAnyFlow(flow: ReadonlyMap<number, Buffer>): AnyFlow | undefined {
+  const original = parseEnds(flow.get(CTA.original));
+  const reply = parseEnds(flow.get(CTA.reply));
+  if (original === undefined || reply === undefined) return undefined;
+  const { protocol = EMPTY } = original;
+  const icmpType = original.icmpType ?? original.icmpv6Type;
+  return {
+    protocol: protocol[0] ?? 0,
+    source: original.source,
+    answerer: reply.source,
+    port: reply.sourcePort?.readUInt16BE(0),
+    icmpType: icmpType?.[0],
+  };
+}
+
+function parseEnds(bytes: Buffer | undefined) {
+  const parts = parseAttributes(bytes ?? EMPTY);
+  const ip = parseAttributes(parts.get(CTA_TUPLE.ip) ?? EMPTY);
+  const protocol = parseAttributes(parts.get(CTA_TUPLE.protocol) ?? EMPTY);
+  const source = ip.get(CTA_IP.source4) ?? ip.get(CTA_IP.source6);
+  if (source === undefined) return undefined;
+  return {
+    source: readAddress(source),
+    protocol: protocol.get(CTA_PROTO.number),
+    sourcePort: protocol.get(CTA_PROTO.sourcePort),
+    icmpType: protocol.get(CTA_PROTO.icmpType),
+    icmpv6Type: protocol.get(CTA_PROTO.icmpv6Type),
+  };
 }
 
 /** Attributes that make the kernel leave out other flows than those of `filter`. */
