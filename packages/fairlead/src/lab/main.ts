@@ -30,6 +30,7 @@ export function command(): Command {
     .option("--ip-family <family>", "IP families of pods, nodes and Services: dual or ipv4", "dual")
     .option("--lease-seconds <number>", "silence after which a cluster or node counts as dead", "5")
     .option("--bare", "only clusters, the hub with nodes too, to install charts and join as on real clusters")
+    .option("--network-policy", "with topology flat, too, run fairlead node, which enforces network policies")
     .option("--no-fleet", "do not join the clusters to the hub")
     .action(async (options) => (await import("./up.ts")).up(options));
   lab

@@ -1,8 +1,22 @@
 import { NODE_ACCESS, type ProgramAccess, RELAY_ACCESS } from "@fairlead/fleet/authz/programs.ts";
 import type { ExtraProgram } from "@fairlead/lab/topology.ts";
 
-/** The programs of a parallel network, which a lab runs with topology nat. */
+/** The programs of networks between clusters that not every lab runs. */
 
+/** With topology flat: it enforces policies. */
+export const NODE_PROGRAM: ExtraProgram = {
+  command: "node",
+  on: "nodes",
+  user: "fairlead:node",
+  args: [
+    ["--kubeconfig", "{kubeconfig}"],
+    ["--node-name", "{node}"],
+    ["--state-dir", "{state}"],
+    ["--cri-socket", "{cri}"],
+  ].flat(),
+};
+
+/** With topology nat. */
 export const PARALLEL_PROGRAMS: readonly ExtraProgram[] = [
   {
     command: "relay",
@@ -17,17 +31,7 @@ export const PARALLEL_PROGRAMS: readonly ExtraProgram[] = [
       ["--tls-port", "443"],
     ].flat(),
   },
-  {
-    command: "node",
-    on: "nodes",
-    user: "fairlead:node",
-    args: [
-      ["--kubeconfig", "{kubeconfig}"],
-      ["--node-name", "{node}"],
-      ["--state-dir", "{state}"],
-      ["--cri-socket", "{cri}"],
-    ].flat(),
-  },
+  NODE_PROGRAM,
 ];
 
 const ACCESS: ReadonlyMap<string, ProgramAccess> = new Map([

@@ -3,12 +3,12 @@ import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { checkMachine } from "@fairlead/lab/machine.ts";
 import { lockLab } from "@fairlead/lab/state.ts";
-import { checkSpec, DEFAULT_SPEC, type LabSpec } from "@fairlead/lab/topology.ts";
+import { checkSpec, DEFAULT_SPEC, type ExtraProgram, type LabSpec } from "@fairlead/lab/topology.ts";
 import { bringUp, type LabUp } from "@fairlead/lab/up.ts";
 import { searchPath } from "@fairlead/base/program/kubectl.ts";
 import { labContext, untilInterrupted } from "./context.ts";
 import { joinMembers } from "./fleet.ts";
-import { PARALLEL_PROGRAMS } from "./parallel.ts";
+import { NODE_PROGRAM, PARALLEL_PROGRAMS } from "./parallel.ts";
 import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
 
 interface UpOptions {
@@ -23,6 +23,7 @@ interface UpOptions {
   readonly leaseSeconds: string;
   readonly fleet: boolean;
   readonly bare?: true | undefined;
+  readonly networkPolicy?: true | undefined;
 }
 
 export async function up(options: UpOptions): Promise<void> {
@@ -38,7 +39,7 @@ export async function up(options: UpOptions): Promise<void> {
     ipFamily: options.ipFamily as "dual",
     leaseSeconds: parseWhole("--lease-seconds", options.leaseSeconds),
     bare: options.bare === true,
-    extras: options.topology === "nat" ? PARALLEL_PROGRAMS : [],
+    extras: extrasOf(options),
   };
   checkSpec(spec);
   checkMachine(searchPath(), spec.topology);
@@ -54,6 +55,11 @@ export async function up(options: UpOptions): Promise<void> {
       ? `  fairlead lab shell${named}    # its addresses answer in there`
       : `  export KUBECONFIG=${lab.layout.kubeconfig}`,
   );
+}
+
+function extrasOf({ topology, networkPolicy }: UpOptions): readonly ExtraProgram[] {
+  if (topology === "nat") return PARALLEL_PROGRAMS;
+  return networkPolicy === true ? [NODE_PROGRAM] : [];
 }
 
 async function bringUpOrSayWhatToDo(

@@ -24,6 +24,7 @@ import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -233,7 +234,7 @@ export const NODE_ACCESS: ProgramAccess = {
   cluster: [
     awaits(MEMBER_CRDS),
     allow(NAMESPACES, WATCH),
-    // Its zone.
+    // Its zone, and the addresses of all.
     allow(NODES, WATCH),
     allow(PODS, WATCH),
     allow(ENDPOINT_SLICES, WATCH),
@@ -242,6 +243,7 @@ export const NODE_ACCESS: ProgramAccess = {
     allow(FLEET_SERVICE_EXPORTS, WATCH),
     allow(MCS_SERVICE_EXPORTS, WATCH),
     allow(MCS_SERVICE_IMPORTS, WATCH),
+    allow(NETWORK_POLICIES, WATCH),
   ],
   system: [
     allow(MESH_NETWORKS, WATCH),

@@ -74,6 +74,8 @@ export const DRAIN_ANNOTATION = "fairlead.dev/drain";
 /** Marks the objects that an agent creates in its cluster, as opposed to users' objects of the same kinds. */
 export const MANAGED_BY_LABEL = "fairlead.dev/managed-by";
 export const MANAGED_BY = "fairlead-member";
+/** On the MeshNetwork in `fleet-system` of a member: the name of that member. */
+export const OWN_CLUSTER_LABEL = "fairlead.dev/own-cluster";
 /** Value of `endpointslice.kubernetes.io/managed-by` on slices behind a multi-cluster ServiceImport. */
 export const MCS_SLICE_MANAGER = "endpointslice-import.fairlead.dev";
 

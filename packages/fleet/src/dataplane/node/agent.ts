@@ -17,6 +17,7 @@ import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlea
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { NodePolicies } from "../policy/node-policies.ts";
 import { VirtualIPs } from "../virtual-ips/virtual-ips.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
@@ -85,6 +86,7 @@ class NodeAgent implements NodeAgentComponent {
   readonly #probes: EchoProbes;
   readonly #attachments: Attachments;
   readonly #virtualIPs: VirtualIPs;
+  readonly #policies: NodePolicies;
   readonly #controller: Controller;
   readonly #reporter: PathReporter;
   readonly #host: HostMonitor;
@@ -124,6 +126,7 @@ class NodeAgent implements NodeAgentComponent {
     );
     const { mcsImports: serviceImports, slices } = this.#informers;
     this.#virtualIPs = this.#stack.use(new VirtualIPs({ serviceImports, slices, fleetNetns, deps }));
+    this.#policies = new NodePolicies({ ...options, networks: this.#informers.networks });
     this.#controller = createController(
       {
         name: "node",
@@ -158,14 +161,17 @@ class NodeAgent implements NodeAgentComponent {
     this.#stack.use(this.#controller);
     await this.#controller.start(signal);
     this.#controller.enqueue(this.#key);
+    this.#stack.use(this.#policies);
+    await this.#policies.start(signal);
     for (const it of [this.#reporter, this.#host]) {
       this.#stack.use(it);
       await it.start(signal);
     }
   }
 
-  remove(signal: AbortSignal): Promise<void> {
-    return this.#leave(signal);
+  async remove(signal: AbortSignal): Promise<void> {
+    await this.#policies.remove(signal);
+    await this.#leave(signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

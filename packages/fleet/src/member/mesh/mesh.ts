@@ -1,5 +1,5 @@
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import {
   ADDRESS_BLOCKS,
   GATEWAYS,
@@ -95,7 +95,7 @@ export function createMesh(parts: MeshParts): Controller {
     if (wanted !== undefined && isCopy(wanted)) {
       await applyIfChanged(session.local, of, {
         current,
-        desired: copyOf(of.plural === MESH_NETWORKS.plural ? ofOwnMode(session, wanted) : wanted),
+        desired: of.plural === MESH_NETWORKS.plural ? networkOf(session, wanted) : copyOf(wanted),
         fieldManager: MEMBER_MANAGER,
         signal,
       });
@@ -170,6 +170,13 @@ function ofOwnMode(session: Session, network: WithSpec): WithSpec {
     network.spec as MeshNetwork["spec"];
   const terms = defined({ version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster });
   return { ...network, spec: { mode: "flat", ...terms } };
+}
+
+/** Nodes learn from it what the own cluster is called. */
+function networkOf(session: Session, network: WithSpec): Applied<WithSpec> {
+  const copy = copyOf(ofOwnMode(session, network));
+  const labels = { ...copy.metadata.labels, [OWN_CLUSTER_LABEL]: session.cluster };
+  return { ...copy, metadata: { ...copy.metadata, labels } };
 }
 
 function namesIn({ store }: Informer<KubeObject>): string[] {

@@ -1,0 +1,85 @@
+import { createHash } from "node:crypto";
+import type { AddressFamily } from "@fairlead/base/netaddr/address.ts";
+import type { Tier, Way } from "#policy/model.ts";
+import type { SetKey } from "#policy/peers.ts";
+import type { DataType } from "@fairlead/os/nft/datatype.ts";
+import type { NftSetSpec, NftTableName } from "@fairlead/os/nft/state.ts";
+
+/** Names and types of what the table of policies has. */
+
+export const POLICY_TABLE: NftTableName = { family: "inet", name: "fairlead-policy" };
+
+export interface Family {
+  readonly name: AddressFamily;
+  readonly suffix: "4" | "6";
+  readonly address: DataType & ("ipv4_addr" | "ipv6_addr");
+}
+
+export const IPV4: Family = { name: "IPv4", suffix: "4", address: "ipv4_addr" };
+export const IPV6: Family = { name: "IPv6", suffix: "6", address: "ipv6_addr" };
+export const FAMILIES: readonly Family[] = [IPV4, IPV6];
+
+/** Sets of named ports; those of `cidr:` have prefixes. */
+export function kindOfSet(key: SetKey): "addresses" | "ports" | "prefixes" {
+  if (key.startsWith("port:")) return "ports";
+  return key.startsWith("cidr:") ? "prefixes" : "addresses";
+}
+
+/** The kernel's set for a set of the resolver. Its key may hold any text, and be long. */
+export function peerSet(key: SetKey, family: Family): string {
+  const digest = createHash("sha256").update(key).digest("hex").slice(0, 24);
+  return `${kindOfSet(key)}-${digest}-${family.suffix}`;
+}
+
+export function peerSetSpec(key: SetKey, { address }: Family): NftSetSpec {
+  const kind = kindOfSet(key);
+  if (kind === "ports") return { key: [address, "inet_service"] };
+  return kind === "prefixes" ? { key: [address], interval: true } : { key: [address] };
+}
+
+/**
+ * The sets that are always there.
+ *
+ * - `ingress`, `egress`: the chain of a local address for that direction;
+ * - `known`: addresses of local pods whose policies are in place;
+ * - `isolated`: those of them that have a chain, and `self`, each with itself;
+ * - `node`: the prefixes of the node's pods.
+ */
+export const OWN_SETS = ["ingress", "egress", "known", "isolated", "self", "node"] as const;
+export type OwnSet = (typeof OWN_SETS)[number];
+
+export function ownSet(kind: OwnSet, { suffix }: Family): string {
+  return `${kind}-${suffix}`;
+}
+
+export function ownSetSpec(kind: OwnSet, { address }: Family): NftSetSpec {
+  switch (kind) {
+    case "ingress":
+    case "egress":
+      return { key: [address], value: "verdict" };
+    case "known":
+    case "isolated":
+      return { key: [address] };
+    case "self":
+      return { key: [address, address] };
+    case "node":
+      return { key: [address], interval: true };
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** The chain that packets of a group begin with, which is that of its first tier. */
+export function groupChain(way: Way, key: string): string {
+  return `${way}-${key}`;
+}
+
+/** The chain of a later tier of the group. */
+export function tierChain(way: Way, key: string, tier: Tier): string {
+  return `${groupChain(way, key)}-${tier}`;
+}
+
+/** Where packets that a policy denies end. */
+export function denyChain(way: Way): string {
+  return `deny-${way}`;
+}

@@ -1,0 +1,132 @@
+import { formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { Way } from "#policy/model.ts";
+import type { Changes, Group, GroupKeys, SetChange, SetElement } from "#policy/state.ts";
+import { TableDraft } from "@fairlead/os/nft/draft.ts";
+import { elementKey, jumpVerdict } from "@fairlead/os/nft/element.ts";
+import { baseChains } from "./table.ts";
+import {
+  FAMILIES,
+  type Family,
+  groupChain,
+  IPV4,
+  IPV6,
+  OWN_SETS,
+  ownSet,
+  type OwnSet,
+  ownSetSpec,
+  peerSet,
+  peerSetSpec,
+} from "./names.ts";
+import { renderGroup } from "./rules.ts";
+
+/** The wanted table of policies: what the resolver says, written into a draft. Pure. */
+export class PolicyDraft {
+  readonly table = new TableDraft();
+  /** Chains of a group, by "way key". */
+  readonly #chains = new Map<string, readonly string[]>();
+
+  constructor() {
+    for (const kind of OWN_SETS)
+      for (const family of FAMILIES) this.table.addSet(ownSet(kind, family), ownSetSpec(kind, family));
+    this.guard(false);
+  }
+
+  /** Whether pods that are not known are cut off: some policy could select them. */
+  guard(isGuarded: boolean): void {
+    for (const [name, chain] of baseChains(isGuarded)) this.table.setChain(name, chain);
+  }
+
+  /** The prefixes of this node's pods. */
+  setNodePrefixes(prefixes: readonly string[]): void {
+    for (const family of FAMILIES) {
+      const wanted = new Set(
+        prefixes
+          .filter((it) => it.includes(":") === (family === IPV6))
+          .map((it) => elementKey(ownSetSpec("node", family), [it])),
+      );
+      const name = ownSet("node", family);
+      for (const key of this.table.whole.sets.get(name)?.elements.keys() ?? [])
+        if (!wanted.has(key)) this.table.setElement(name, key, undefined);
+      for (const key of wanted) this.table.setElement(name, key, "");
+    }
+  }
+
+  apply({
+    sets,
+    groups,
+    groupsGone,
+    addresses,
+  }: Pick<Changes, "sets" | "groups" | "groupsGone" | "addresses">): void {
+    for (const it of sets) this.#applySet(it);
+    for (const it of groups) this.#setGroup(it);
+    for (const { address, groups: keys } of addresses) this.#setAddress(address, keys);
+    for (const key of groupsGone) this.#removeGroup(key);
+  }
+
+  #setAddress(address: IpAddress, keys: GroupKeys | undefined): void {
+    this.#setOwn("known", address, keys === undefined ? undefined : "");
+    for (const way of WAYS) {
+      const key = keys?.[way];
+      this.#setOwn(way, address, key === undefined ? undefined : jumpVerdict(groupChain(way, key)));
+    }
+    const isIsolated = WAYS.some((it) => keys?.[it] !== undefined);
+    for (const kind of ["isolated", "self"] as const)
+      this.#setOwn(kind, address, isIsolated ? "" : undefined);
+  }
+
+  #setOwn(kind: Exclude<OwnSet, "node">, address: IpAddress, value: string | undefined): void {
+    const family = familyOf(address);
+    const text = formatAddress(address);
+    const spec = ownSetSpec(kind, family);
+    const key = elementKey(spec, kind === "self" ? [text, text] : [text]);
+    this.table.setElement(ownSet(kind, family), key, value);
+  }
+
+  #setGroup(group: Group): void {
+    const id = group.key;
+    const chains = renderGroup(group);
+    for (const name of this.#chains.get(id) ?? [])
+      if (!chains.has(name)) this.table.setChain(name, undefined);
+    for (const [name, chain] of chains) this.table.setChain(name, chain);
+    this.#chains.set(id, [...chains.keys()]);
+  }
+
+  #removeGroup(id: string): void {
+    for (const name of this.#chains.get(id) ?? []) this.table.setChain(name, undefined);
+    this.#chains.delete(id);
+  }
+
+  #applySet({ key, state, added, removed }: SetChange): void {
+    for (const family of FAMILIES) {
+      const name = peerSet(key, family);
+      if (state === "gone") {
+        this.table.removeSet(name);
+        continue;
+      }
+      const spec = peerSetSpec(key, family);
+      this.table.addSet(name, spec);
+      const keyOf = (it: SetElement): string => elementKey(spec, partsOf(it));
+      for (const it of removed)
+        if (familyOfElement(it) === family) this.table.setElement(name, keyOf(it), undefined);
+      for (const it of added) if (familyOfElement(it) === family) this.table.setElement(name, keyOf(it), "");
+    }
+  }
+}
+
+const WAYS: readonly Way[] = ["ingress", "egress"];
+
+function partsOf(element: SetElement): readonly (string | number)[] {
+  if (typeof element !== "object") return [formatAddress(element)];
+  if ("network" in element) return [formatPrefix(element)];
+  return [formatAddress(element.address), element.port];
+}
+
+function familyOfElement(element: SetElement): Family {
+  if (typeof element !== "object") return familyOf(element);
+  return familyOf("network" in element ? element.network : element.address);
+}
+
+function familyOf(address: IpAddress): Family {
+  return typeof address === "number" ? IPV4 : IPV6;
+}

@@ -1,0 +1,107 @@
+import type { Way } from "#policy/model.ts";
+import { type AddressMatch, matchOf } from "#policy/peers.ts";
+import type { Group, GroupRule, GroupTier } from "#policy/state.ts";
+import type { NftChain } from "@fairlead/os/nft/state.ts";
+import { chainRef, fragment, type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
+import { denyChain, FAMILIES, type Family, groupChain, peerSet, tierChain } from "./names.ts";
+import { type PortWord, portWords } from "./ports.ts";
+
+/**
+ * The chains of a group, one for each tier. `return` means that the packet may pass in this direction; the other direction is looked at
+ * then. Pure.
+ */
+export function renderGroup({ way, key, tiers }: Group): ReadonlyMap<string, NftChain> {
+  const nameOf = (at: number): string | undefined => {
+    const tier = tiers[at];
+    if (tier === undefined) return undefined;
+    return at === 0 ? groupChain(way, key) : tierChain(way, key, tier.tier);
+  };
+  const chains = new Map<string, NftChain>([[groupChain(way, key), { rules: [] }]]);
+  for (const [at, tier] of tiers.entries()) {
+    const next = nameOf(at + 1);
+    const onward = next === undefined ? RETURN : fragment`goto ${chainRef(next)}`;
+    chains.set(nameOf(at) ?? "", { rules: renderTier(tier, way, onward) });
+  }
+  return chains;
+}
+
+const RETURN = fragment`return`;
+
+function renderTier(tier: GroupTier, way: Way, onward: NftWord): readonly NftRule[] {
+  const deny = fragment`goto ${chainRef(denyChain(way))}`;
+  const verdicts = { allow: RETURN, deny, pass: onward } as const;
+  // In this tier only denies come before allows, so that those of equal ports can be one.
+  const known = tier.rules.filter((it) => it.dns === undefined || it.dns.includes("*"));
+  const rules = tier.tier === "network-policy" ? merged(known) : known.map(termOf);
+  return [
+    ...rules.flatMap((it) => renderTerm(it, way, verdicts[it.action])),
+    ...(tier.isDefaultDeny ? [rule`${deny}`] : onward === RETURN ? [] : [rule`${onward}`]),
+  ];
+}
+
+/** A rule by how its peers are matched. An empty list matches nothing. */
+interface Term {
+  readonly action: GroupRule["action"];
+  readonly matches: readonly AddressMatch[];
+  readonly ports: GroupRule["ports"];
+}
+
+const ANY: AddressMatch = {};
+
+function termOf({ action, peers, ports }: GroupRule): Term {
+  return { action, matches: peers === "any" ? [ANY] : peers.map((it) => matchOf(it)), ports };
+}
+
+function merged(rules: readonly GroupRule[]): readonly Term[] {
+  const terms = new Map<string, Term>();
+  for (const it of rules.map(termOf)) {
+    const id = `${it.action} ${JSON.stringify(it.ports)}`;
+    const matches = distinct([...(terms.get(id)?.matches ?? []), ...it.matches]);
+    terms.set(id, { ...it, matches });
+  }
+  const all = [...terms.values()];
+  return [...all.filter((it) => it.action === "deny"), ...all.filter((it) => it.action !== "deny")];
+}
+
+function distinct(matches: readonly AddressMatch[]): readonly AddressMatch[] {
+  const byId = new Map(matches.map((it) => [`${it.set ?? ""} ${it.unless ?? ""}`, it]));
+  const any = byId.get(" ");
+  return any === undefined ? [...byId.values()] : [any];
+}
+
+function renderTerm({ matches, ports }: Term, way: Way, verdict: NftWord): readonly NftRule[] {
+  const words = ports === "any" ? [EACH_PORT] : portWords(ports);
+  return matches
+    .flatMap((match) =>
+      words.flatMap((it) =>
+        familiesOf(match, it).map((family) => {
+          const parts = [...addressWords(match, way, family), ...it.words(family), verdict];
+          return parts.slice(1).reduce((all, part) => fragment`${all} ${part}`, parts[0] ?? verdict);
+        }),
+      ),
+    )
+    .map((it) => rule`${it}`);
+}
+
+const EACH_PORT: PortWord = { family: undefined, isByFamily: false, words: () => [] };
+
+/** IPv4 alone where the rule is the same for both. */
+function familiesOf(match: AddressMatch, { family, isByFamily }: PortWord): readonly Family[] {
+  const hasAddress = match.set !== undefined || match.unless !== undefined;
+  if (family !== undefined) return FAMILIES.filter((it) => it.name === family);
+  return hasAddress || isByFamily ? FAMILIES : FAMILIES.slice(0, 1);
+}
+
+function addressWords({ set, unless }: AddressMatch, way: Way, family: Family): readonly NftWord[] {
+  const field = FIELDS[family.name][way];
+  return [
+    ...(set === undefined ? [] : [fragment`${field} ${setRef(peerSet(set, family))}`]),
+    ...(unless === undefined ? [] : [fragment`${field} != ${setRef(peerSet(unless, family))}`]),
+  ];
+}
+
+/** Where the address of the other end is. */
+const FIELDS = {
+  IPv4: { ingress: fragment`ip saddr`, egress: fragment`ip daddr` },
+  IPv6: { ingress: fragment`ip6 saddr`, egress: fragment`ip6 daddr` },
+} as const;

@@ -1,0 +1,182 @@
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import type { ClusterSettings } from "#policy/compile/labels.ts";
+import { compileNetworkPolicy } from "#policy/compile/network-policy.ts";
+import { Resolver } from "#policy/resolver/resolver.ts";
+import type { Changes } from "#policy/state.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import {
+  type Namespace,
+  NAMESPACES,
+  type Node,
+  NODES,
+  type Pod,
+  PODS,
+} from "@fairlead/kube/api/core/v1/types.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { Change, Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
+import { namespaceOf, nodeOf, podOf, type Told, toldBy, trimmedPod } from "./objects.ts";
+
+export interface SessionOptions {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  readonly settings: ClusterSettings;
+  readonly deps: RuntimeDeps;
+  /** There may be changes to take. */
+  readonly onChange: () => void;
+}
+
+/** What the API server of the own cluster says, brought to the resolver. Everything is read before anything is said. */
+export class PolicySession implements AsyncDisposable {
+  readonly #options: SessionOptions;
+  readonly #resolver: Resolver;
+  readonly #stack = new AsyncDisposableStack();
+  readonly #nodes: Informer<Node>;
+  readonly #namespaces: Informer<Namespace>;
+  readonly #informers: readonly Informer<KubeObject>[];
+  /** Keys of policies, by object. */
+  readonly #policies = new Map<ObjectKey, readonly string[]>();
+  /** Policies that went before their namespace did: its pods are still there. */
+  readonly #lasting = new Map<string, ObjectKey[]>();
+
+  /** The slice that said last what is known of a pod, namespace or node of another cluster. */
+  readonly #tellers = new Map<string, ObjectKey>();
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    const { settings, nodeName } = options;
+    this.#resolver = new Resolver({ cluster: settings.cluster, node: nodeName });
+    this.#nodes = this.#follow(NODES, {}, (it) => this.#onNode(it));
+    this.#namespaces = this.#follow(NAMESPACES, {}, (it) => this.#onNamespace(it));
+    this.#informers = [
+      this.#nodes,
+      this.#namespaces,
+      this.#follow(PODS, { trim: trimmedPod }, (it) => this.#onPod(it)),
+      this.#follow(NETWORK_POLICIES, {}, (it) => this.#onPolicy(it)),
+      this.#follow(IDENTITY_SLICES, { namespace: FLEET_SYSTEM_NAMESPACE }, (it) => this.#onSlice(it)),
+    ];
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    for (const it of this.#informers) it.start(signal);
+    await Promise.all(this.#informers.map((it) => it.synced(signal)));
+  }
+
+  take(): Changes {
+    return this.#resolver.take();
+  }
+
+  /** Whether a policy could select a pod that is not known yet. */
+  get hasPolicies(): boolean {
+    return this.#policies.size > 0;
+  }
+
+  /** The prefixes of this node's pods. */
+  get podPrefixes(): readonly string[] {
+    const { podCIDR, podCIDRs } =
+      this.#nodes.store.get(objectKey(undefined, this.#options.nodeName))?.spec ?? {};
+    return podCIDRs ?? (podCIDR === undefined ? [] : [podCIDR]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+
+  #follow<T extends KubeObject>(
+    of: Resource<T>,
+    options: InformerOptions<T>,
+    onChange: (change: Change<T>) => void,
+  ): Informer<T> {
+    const informer = this.#stack.use(createInformer(this.#options.client, of, options, this.#options.deps));
+    this.#stack.use(
+      informer.subscribe((change) => {
+        onChange(change);
+        this.#options.onChange();
+      }),
+    );
+    return informer;
+  }
+
+  #onPod({ before, after }: Change<Pod>): void {
+    const { cluster } = this.#options.settings;
+    const pod = after === undefined ? undefined : podOf(after, cluster);
+    const { namespace = "", name = "" } = (after ?? before)?.metadata ?? {};
+    if (pod !== undefined) this.#resolver.upsertPod(pod);
+    else this.#resolver.deletePod(cluster, namespace, name);
+  }
+
+  #onNode({ before, after }: Change<Node>): void {
+    const { cluster } = this.#options.settings;
+    if (after !== undefined) this.#resolver.upsertNode(nodeOf(after, cluster));
+    else if (before !== undefined) this.#resolver.deleteNode(cluster, before.metadata.name);
+  }
+
+  #onNamespace({ before, after }: Change<Namespace>): void {
+    const { cluster } = this.#options.settings;
+    if (after !== undefined) return this.#resolver.upsertNamespace(namespaceOf(after, cluster));
+    const { name = "" } = before?.metadata ?? {};
+    this.#resolver.deleteNamespace(cluster, name);
+    for (const key of this.#lasting.get(name) ?? []) this.#setPolicies(key, undefined);
+    this.#lasting.delete(name);
+  }
+
+  #onPolicy({ key, before, after }: Change<NetworkPolicy>): void {
+    const namespace = (after ?? before)?.metadata.namespace ?? "";
+    const isEnding =
+      this.#namespaces.store.get(objectKey(undefined, namespace))?.metadata.deletionTimestamp !== undefined;
+    if (after === undefined && isEnding) {
+      this.#lasting.set(namespace, [...(this.#lasting.get(namespace) ?? []), key]);
+      return;
+    }
+    this.#setPolicies(key, after);
+  }
+
+  #setPolicies(key: ObjectKey, object: NetworkPolicy | undefined): void {
+    const policies =
+      object === undefined ? [] : compileNetworkPolicy(object, this.#options.settings).policies;
+    const keys = policies.map((it) => it.key);
+    for (const it of this.#policies.get(key) ?? []) if (!keys.includes(it)) this.#resolver.deletePolicy(it);
+    for (const it of policies) this.#resolver.upsertPolicy(it);
+    if (object === undefined) this.#policies.delete(key);
+    else this.#policies.set(key, keys);
+  }
+
+  /** What moves to another slice may be there before it is gone from its own. */
+  #onSlice({ key, before, after }: Change<IdentitySlice>): void {
+    const [was, is] = [before, after].map((it) => (it === undefined ? NOTHING : toldBy(it)));
+    for (const it of is?.namespaces ?? []) {
+      this.#tellers.set(`namespace ${it.cluster} ${it.name}`, key);
+      this.#resolver.upsertNamespace(it);
+    }
+    for (const it of is?.nodes ?? []) {
+      this.#tellers.set(`node ${it.cluster} ${it.name}`, key);
+      this.#resolver.upsertNode(it);
+    }
+    for (const it of is?.pods ?? []) {
+      this.#tellers.set(`pod ${it.cluster} ${it.namespace} ${it.name}`, key);
+      this.#resolver.upsertPod(it);
+    }
+    this.#forget(key, was ?? NOTHING, is ?? NOTHING);
+  }
+
+  #forget(slice: ObjectKey, was: Told, is: Told): void {
+    const isGone = (id: string): boolean => this.#tellers.get(id) === slice && this.#tellers.delete(id);
+    const pods = new Set(is.pods.map((it) => it.name));
+    for (const { cluster, namespace, name } of was.pods)
+      if (!pods.has(name) && isGone(`pod ${cluster} ${namespace} ${name}`))
+        this.#resolver.deletePod(cluster, namespace, name);
+    const nodes = new Set(is.nodes.map((it) => it.name));
+    for (const { cluster, name } of was.nodes)
+      if (!nodes.has(name) && isGone(`node ${cluster} ${name}`)) this.#resolver.deleteNode(cluster, name);
+    const namespaces = new Set(is.namespaces.map((it) => it.name));
+    for (const { cluster, name } of was.namespaces)
+      if (!namespaces.has(name) && isGone(`namespace ${cluster} ${name}`))
+        this.#resolver.deleteNamespace(cluster, name);
+  }
+}
+
+const NOTHING: Told = { pods: [], namespaces: [], nodes: [] };

@@ -1,0 +1,96 @@
+import { type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
+import type { NftChain } from "@fairlead/os/nft/state.ts";
+import { denyChain, IPV4, IPV6, type OwnSet, ownSet } from "./names.ts";
+
+/**
+ * The chains of the table that are always there, in the namespace of the node.
+ *
+ * What is established or related passes: policies decide on the first packet of a flow. `forward` has the traffic of pods with all others,
+ * after the translation of Service addresses, and with br_netfilter also that of pods at one bridge. `input` has the traffic of pods to the
+ * node. What the node itself sends to its pods, such as the kubelet's probes, is not looked at.
+ */
+
+function set4(kind: OwnSet): NftWord {
+  return setRef(ownSet(kind, IPV4));
+}
+
+function set6(kind: OwnSet): NftWord {
+  return setRef(ownSet(kind, IPV6));
+}
+
+const BEGIN: readonly NftRule[] = [
+  rule`ct state established,related accept`,
+  // Without these there is no IPv6; at a bridge they come by here.
+  rule`icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert } accept`,
+];
+
+/**
+ * A connection that conntrack does not know is not taken up in its middle: a flow that was cut would come back, begun by what the server
+ * sends.
+ */
+const MIDDLES: readonly NftRule[] = [
+  rule`ct state new tcp flags & (fin | syn | rst | ack) != syn ip saddr ${set4("isolated")} drop`,
+  rule`ct state new tcp flags & (fin | syn | rst | ack) != syn ip6 saddr ${set6("isolated")} drop`,
+  rule`ct state new tcp flags & (fin | syn | rst | ack) != syn ip daddr ${set4("isolated")} drop`,
+  rule`ct state new tcp flags & (fin | syn | rst | ack) != syn ip6 daddr ${set6("isolated")} drop`,
+];
+
+const SOURCES: readonly NftRule[] = [
+  rule`ip saddr vmap ${set4("egress")}`,
+  rule`ip6 saddr vmap ${set6("egress")}`,
+];
+
+const DESTINATIONS: readonly NftRule[] = [
+  rule`ip daddr vmap ${set4("ingress")}`,
+  rule`ip6 daddr vmap ${set6("ingress")}`,
+];
+
+/** Pods that the agent does not know yet: whether a policy selects them is not known either. */
+const UNKNOWN_SOURCES: readonly NftRule[] = [
+  rule`ip saddr ${set4("node")} ip saddr != ${set4("known")} drop`,
+  rule`ip6 saddr ${set6("node")} ip6 saddr != ${set6("known")} drop`,
+];
+
+const UNKNOWN_DESTINATIONS: readonly NftRule[] = [
+  rule`ip daddr ${set4("node")} ip daddr != ${set4("known")} drop`,
+  rule`ip6 daddr ${set6("node")} ip6 daddr != ${set6("known")} drop`,
+];
+
+/** A pod that a Service leads to itself. */
+const SELF: readonly NftRule[] = [
+  rule`ip saddr . ip daddr ${set4("self")} accept`,
+  rule`ip6 saddr . ip6 daddr ${set6("self")} accept`,
+];
+
+/** Before the filters of others (0). */
+const PRIORITY = -10;
+
+/** @param isGuarded - Whether some policy could select a pod that is not known yet. */
+export function baseChains(isGuarded: boolean): ReadonlyMap<string, NftChain> {
+  const guards = (rules: readonly NftRule[]): readonly NftRule[] => (isGuarded ? rules : []);
+  return new Map<string, NftChain>([
+    [denyChain("ingress"), { rules: [rule`drop`] }],
+    [denyChain("egress"), { rules: [rule`drop`] }],
+    [
+      "forward",
+      {
+        hook: { type: "filter", hook: "forward", priority: PRIORITY },
+        rules: [
+          ...BEGIN,
+          ...SELF,
+          ...MIDDLES,
+          ...guards([...UNKNOWN_SOURCES, ...UNKNOWN_DESTINATIONS]),
+          ...SOURCES,
+          ...DESTINATIONS,
+        ],
+      },
+    ],
+    [
+      "input",
+      {
+        hook: { type: "filter", hook: "input", priority: PRIORITY },
+        rules: [rule`iifname "lo" accept`, ...BEGIN, ...guards(UNKNOWN_SOURCES), ...SOURCES],
+      },
+    ],
+  ]);
+}
