@@ -19,6 +19,8 @@ interface Command {
   readonly from: number;
   /** Of an open connection. */
   readonly handle: number;
+  /** Default: 3000. Unit: milliseconds. */
+  readonly timeoutMs?: number;
 }
 
 const [name = "", ...ports] = process.argv.slice(2);
@@ -76,10 +78,10 @@ async function run(command: Command): Promise<object> {
   return { text };
 }
 
-function connectTo({ host, port, from }: Command): Promise<Socket> {
+function connectTo({ host, port, from, timeoutMs = TIMEOUT_MS }: Command): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, allowHalfOpen: true, ...(from === 0 ? {} : { localPort: from }) });
-    socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error("ETIMEDOUT")));
+    socket.setTimeout(timeoutMs, () => socket.destroy(new Error("ETIMEDOUT")));
     socket.on("error", reject);
     socket.once("connect", () => resolve(socket));
   });
@@ -93,10 +95,10 @@ function say(socket: Socket, words = "?\n"): Promise<string> {
   });
 }
 
-function askUdp({ host, port, from }: Command): Promise<string> {
+function askUdp({ host, port, from, timeoutMs = TIMEOUT_MS }: Command): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = createSocket(host.includes(":") ? "udp6" : "udp4");
-    const timer = setTimeout(() => done(new Error("ETIMEDOUT")), TIMEOUT_MS);
+    const timer = setTimeout(() => done(new Error("ETIMEDOUT")), timeoutMs);
     const done = (error: Error | undefined, text = ""): void => {
       clearTimeout(timer);
       socket.close();

@@ -29,6 +29,7 @@ interface Request {
   readonly port: number;
   readonly from: number;
   readonly handle: number;
+  readonly timeoutMs: number;
 }
 
 export const POD_CIDRS = ["10.244.0.0/16", "fd00:244::/64"] as const;
@@ -101,7 +102,7 @@ export async function createProxyWorld(): Promise<ProxyWorld> {
   };
 }
 
-async function addPod(
+export async function addPod(
   fixture: NetnsFixture,
   node: string,
   pod: { readonly name: string; readonly v4: string; readonly v6: string },
@@ -128,12 +129,12 @@ async function addPod(
   return netns;
 }
 
-async function ip(netns: string, lines: readonly string[]): Promise<void> {
+export async function ip(netns: string, lines: readonly string[]): Promise<void> {
   const { command, args } = inNetns(netns, "ip", ["-batch", "-"]);
   await exec(command, args, { input: `${lines.join("\n")}\n`, timeoutMs: 10_000 });
 }
 
-async function startPeer(
+export async function startPeer(
   who: Pick<Peer, "name" | "v4" | "v6">,
   where: { readonly netns: string; readonly ports: readonly number[]; readonly children: ChildProcess[] },
 ): Promise<Peer> {

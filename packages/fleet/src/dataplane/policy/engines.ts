@@ -1,6 +1,6 @@
 /**
  * Network plugins that enforce policies themselves, by the devices that they make on each node. Two engines would each drop what the other
- * one allows, so that nothing is compiled beside one of these. Pure.
+ * one allows, so that nothing is compiled where one of these runs. Pure.
  */
 const ENGINES: readonly (readonly [device: RegExp, engine: string])[] = [
   [/^cilium_(host|net|vxlan|geneve|wg0)$/, "Cilium"],

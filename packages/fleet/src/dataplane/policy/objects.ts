@@ -48,7 +48,7 @@ export function trimmedPod({ metadata, spec, status }: Pod): Pod {
 }
 
 function namedPorts({ spec }: Pod): readonly NamedPort[] {
-  // Sidecars are init containers that go on.
+  // Sidecars are init containers that continue to run.
   const sidecars = (spec?.initContainers ?? []).filter((it) => it.restartPolicy === "Always");
   return [...(spec?.containers ?? []), ...sidecars].flatMap(({ ports = [] }) =>
     ports.flatMap(({ name, protocol = "TCP", containerPort }) =>
@@ -69,7 +69,7 @@ export function nodeOf({ metadata: { name, labels = {} }, status }: Node, cluste
   return { cluster, name, labels, addresses: parsed(addresses) };
 }
 
-/** What another cluster tells. */
+/** What an IdentitySlice reports of another cluster. */
 export interface Told {
   readonly pods: readonly PolicyPod[];
   readonly namespaces: readonly PolicyNamespace[];

@@ -30,7 +30,7 @@ export interface SessionOptions {
   readonly onChange: () => void;
 }
 
-/** What the API server of the own cluster says, brought to the resolver. Everything is read before anything is said. */
+/** What the API server of the own cluster says, brought to the resolver. Everything is read before the first changes are taken. */
 export class PolicySession implements AsyncDisposable {
   readonly #options: SessionOptions;
   readonly #resolver: Resolver;

@@ -1,0 +1,143 @@
+/** Network policies in the lab, with packets: inside one cluster, and between two in a flat network. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import { isReady } from "@fairlead/fleet/domain/pods.ts";
+import { makeNamespace } from "../support/lab-actions.ts";
+import { found, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { service, shellPod } from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
+import { eventuallyOne, until } from "../support/waiting.ts";
+
+const ONE = "member-1";
+const TWO = "member-2";
+const SERVER = { namespace: "work", name: "server" };
+
+let lab: TestLab;
+
+/** A server that answers on TCP 80 and 81. */
+function server(name: string, node: string): object {
+  const pod = shellPod({ namespace: "work", name }, SERVE) as { spec: object; metadata: object };
+  return { ...pod, spec: { ...pod.spec, nodeName: node } };
+}
+
+const SERVE = `exec ${process.execPath} -e 'for(const p of [80,81])require("node:net").createServer((s)=>{s.on("error",()=>{});s.write("hello\\n")}).listen(p,"::")'`;
+
+function client(name: string, node: string): object {
+  const pod = shellPod({ namespace: "work", name }) as { spec: object; metadata: object };
+  return { ...pod, spec: { ...pod.spec, nodeName: node } };
+}
+
+async function addressesOf(cluster: string, name: string): Promise<readonly string[]> {
+  const pod = await eventuallyOne(await lab.client(cluster), PODS, objectKey("work", name), isReady);
+  return (pod.status?.podIPs ?? []).map((it) => it.ip);
+}
+
+/** Which of the addresses and ports of a pod another one can connect to. */
+async function reached(
+  cluster: string,
+  from: string,
+  to: readonly string[],
+  ports = [80, 81],
+): Promise<readonly number[]> {
+  const lines = to.flatMap((it) =>
+    ports.map(
+      (port) =>
+        `(timeout 0.7 bash -c 'exec 3<>/dev/tcp/${it}/${port}; head -c1 <&3 >/dev/null' 2>/dev/null && echo ${port}) &`,
+    ),
+  );
+  const out = await lab.inPod(cluster, `work/${from}`, `${lines.join("\n")}\nwait`);
+  return out
+    .split("\n")
+    .filter((it) => it !== "")
+    .map(Number)
+    .toSorted((a, b) => a - b);
+}
+
+function untilReached(cluster: string, from: string, to: readonly string[], ports: readonly number[]) {
+  return until(
+    `${from} of ${cluster} reaches ${ports.join(" and ") || "nothing"} of ${to.join(" and ")}`,
+    () => reached(cluster, from, to),
+    (it) => it.join() === ports.flatMap((port) => to.map(() => port)).join(),
+  );
+}
+
+async function policy(cluster: string, name: string, spec: object): Promise<void> {
+  await lab.apply(cluster, {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { namespace: "work", name },
+    spec,
+  });
+}
+
+describeOnKernel("network policies of a cluster", () => {
+  let there: readonly string[];
+  beforeAll(async () => {
+    lab = await startLab({ name: "netpol", nodes: 2, flags: ["--network-policy"] });
+    for (const cluster of [ONE, TWO]) {
+      await makeNamespace(await lab.client(cluster), "work");
+      await lab.apply(
+        cluster,
+        server("server", `${cluster}-node-1`),
+        client("same-node", `${cluster}-node-1`),
+        client("other-node", `${cluster}-node-2`),
+        service(
+          SERVER,
+          {},
+          { ports: [{ name: "tcp", port: 80, targetPort: 80 }], ipFamilyPolicy: "PreferDualStack" },
+        ),
+      );
+    }
+    there = await addressesOf(ONE, "server");
+    for (const cluster of [ONE, TWO])
+      for (const name of ["same-node", "other-node"]) await addressesOf(cluster, name);
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  it("deny by default what no rule allows, from pods of the same node, of another node and of another cluster", async () => {
+    for (const [cluster, from] of [
+      [ONE, "same-node"],
+      [ONE, "other-node"],
+      [TWO, "same-node"],
+    ] as const)
+      await untilReached(cluster, from, there, [80, 81]);
+    await policy(ONE, "deny", { podSelector: { matchLabels: { app: "server" } }, policyTypes: ["Ingress"] });
+    for (const [cluster, from] of [
+      [ONE, "same-node"],
+      [ONE, "other-node"],
+      [TWO, "same-node"],
+    ] as const)
+      await untilReached(cluster, from, there, []);
+  });
+
+  it("allow what a rule names, and nothing else", async () => {
+    await policy(ONE, "allow", {
+      podSelector: { matchLabels: { app: "server" } },
+      ingress: [{ from: [{ podSelector: { matchLabels: { app: "other-node" } } }], ports: [{ port: 81 }] }],
+    });
+    await untilReached(ONE, "other-node", there, [81]);
+    await untilReached(ONE, "same-node", there, []);
+  });
+
+  it("let a pod reach itself through a Service, and the node reach its pods", async () => {
+    const { spec } = await (
+      await lab.client(ONE)
+    ).get((await import("@fairlead/kube/api/core/v1/types.ts")).SERVICES, objectKey("work", "server"));
+    await untilReached(ONE, "server", spec?.clusterIPs ?? [], [80]);
+    const pod = await (await lab.client(ONE)).get(PODS, objectKey("work", "server"));
+    expect(isReady(found(pod))).toBe(true);
+  });
+
+  it("are gone when they are deleted", async () => {
+    const api = await lab.client(ONE);
+    for (const name of ["deny", "allow"]) await api.delete(NETWORK_POLICIES, objectKey("work", name));
+    for (const [cluster, from] of [
+      [ONE, "same-node"],
+      [TWO, "other-node"],
+    ] as const)
+      await untilReached(cluster, from, there, [80, 81]);
+  });
+});

@@ -1,0 +1,49 @@
+/** The cases of the NetworkPolicy suite of Kubernetes, on two nodes with the real kernel, and an API server in memory. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeOnKernel } from "../support/netns-fixture.ts";
+import { type IsAllowed, POLICY_CASES } from "./policy-cases.ts";
+import { PolicyWorld, PORTS } from "./policy-world.ts";
+
+let world: PolicyWorld;
+
+const NAMESPACES = ["x", "y", "z"];
+const PODS = ["a", "b", "c"];
+
+/** What differs from the truth table, as "from -> to:port". */
+async function differences(allows: IsAllowed): Promise<readonly string[]> {
+  const tries = world.ids.flatMap((from) =>
+    world.ids.flatMap((to) => (from === to ? [] : PORTS.map((port) => ({ from, to, port })))),
+  );
+  const answers = await Promise.all(
+    tries.map(async ({ from, to, port }) => {
+      const isAllowed = await world.asks(from, to, { port });
+      return isAllowed === allows(from, to, port, world)
+        ? []
+        : [`${from} -> ${to}:${port} is ${isAllowed ? "allowed" : "denied"}`];
+    }),
+  );
+  return answers.flat();
+}
+
+describeOnKernel("network policies", () => {
+  beforeAll(async () => {
+    world = await PolicyWorld.start(
+      NAMESPACES.flatMap((namespace, at) =>
+        PODS.map((name, one) => ({ namespace, name, node: (at + one) % 2 === 0 ? 1 : 2 })),
+      ),
+    );
+  });
+  afterAll(() => world?.[Symbol.asyncDispose]());
+
+  it.each(POLICY_CASES.map((it) => [it.name, it] as const))("%s", async (_, { policies, allows, change }) => {
+    await world.setPolicies(typeof policies === "function" ? policies(world) : policies);
+    expect(await differences(allows)).toEqual([]);
+    if (change === undefined) return;
+    for (const [id, labels] of Object.entries(change.labels ?? {})) await world.label(id, labels);
+    for (const [name, labels] of Object.entries(change.namespaceLabels ?? {}))
+      await world.labelNamespace(name, labels);
+    if (change.policies !== undefined) await world.setPolicies(change.policies);
+    expect(await differences(change.allows)).toEqual([]);
+  });
+});

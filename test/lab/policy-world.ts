@@ -1,0 +1,245 @@
+/** Two nodes with their pods and the real kernel, whose policies come from an API server in memory. */
+
+import type { ChildProcess } from "node:child_process";
+import { type IdentitySlice, IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
+import { MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { NodePolicies } from "@fairlead/fleet/dataplane/policy/node-policies.ts";
+import { byText } from "@fairlead/base/text.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { NAMESPACES, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
+import { type NetnsFixture, netnsFixture } from "../support/netns-fixture.ts";
+import { addPod, ip, type Peer, startPeer } from "./proxy-world.ts";
+
+/** The node number of a pod is in its addresses. */
+const NODE_NUMBERS = [1, 2] as const;
+type NodeNumber = (typeof NODE_NUMBERS)[number];
+const nodeName = (number: NodeNumber): string => `n${number}`;
+/** Pods of other clusters are behind the second node, for which they are not its own. */
+const FAR_NET = 9;
+/** How long a probe waits for an answer. Nothing here takes a millisecond; what is dropped is never answered. */
+const PROBE_MS = 250;
+
+export interface WorldPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly node: NodeNumber;
+  /** Another cluster than "own", whose pods are known by IdentitySlices. On the second node. */
+  readonly cluster?: string;
+}
+
+interface StartedPod extends WorldPod {
+  readonly peer: Peer;
+}
+
+export const PORTS = [80, 81] as const;
+
+export class PolicyWorld implements AsyncDisposable {
+  readonly client = new FakeKubeClient();
+  readonly #fixture: NetnsFixture = netnsFixture();
+  readonly #children: ChildProcess[] = [];
+  readonly #pods = new Map<string, StartedPod>();
+  readonly #agents: (NodePolicies & AsyncDisposable)[] = [];
+  readonly #stack = new AsyncDisposableStack();
+
+  static async start(pods: readonly WorldPod[]): Promise<PolicyWorld> {
+    const world = new PolicyWorld();
+    await world.#makeNodes();
+    world.client.seed(MESH_NETWORKS, {
+      metadata: {
+        namespace: FLEET_SYSTEM_NAMESPACE,
+        name: "flat",
+        labels: { [OWN_CLUSTER_LABEL]: "own", [MANAGED_BY_LABEL]: "test" },
+      },
+      spec: { mode: "flat" },
+    });
+    for (const name of new Set(pods.filter((it) => it.cluster === undefined).map((it) => it.namespace)))
+      world.client.seed(NAMESPACES, namespaceObject(name));
+    await Promise.all(pods.map((it, at) => world.#addPod(it, 10 + at)));
+    for (const number of NODE_NUMBERS) await world.startAgent(number);
+    return world;
+  }
+
+  netns(node: NodeNumber): Promise<string> {
+    return this.#fixture.netns(nodeName(node));
+  }
+
+  /** @returns What stops it. */
+  async startAgent(node: NodeNumber): Promise<NodePolicies> {
+    const deps = systemDeps(silentLogger);
+    const networks = createInformer(this.client, MESH_NETWORKS, {}, deps);
+    networks.start(AbortSignal.timeout(600_000));
+    const agent = new NodePolicies({
+      client: this.client,
+      nodeName: nodeName(node),
+      networks,
+      netns: await this.netns(node),
+      deps,
+    });
+    this.#stack.use(networks);
+    this.#stack.use(agent);
+    this.#agents.push(agent);
+    await agent.start(AbortSignal.timeout(600_000));
+    await this.settled();
+    return agent;
+  }
+
+  /** Until the kernel of both nodes has what the API server has. */
+  async settled(): Promise<void> {
+    // Watches of the server in memory deliver in later turns of the event loop.
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+    for (const it of this.#agents) await it.idle(AbortSignal.timeout(20_000));
+  }
+
+  pod(id: string): StartedPod {
+    const found = this.#pods.get(id);
+    if (found === undefined) throw new Error(`there is no pod ${id}`);
+    return found;
+  }
+
+  get ids(): readonly string[] {
+    return [...this.#pods.keys()].toSorted(byText);
+  }
+
+  /** Makes these the only policies of the namespaces. */
+  async setPolicies(policies: readonly NetworkPolicy[]): Promise<void> {
+    for (const it of (await this.client.list(NETWORK_POLICIES)).items)
+      await this.client.delete(NETWORK_POLICIES, objectKey(it.metadata.namespace, it.metadata.name));
+    for (const it of policies) await this.client.create(NETWORK_POLICIES, it);
+    await this.settled();
+  }
+
+  async label(id: string, labels: Readonly<Record<string, string>>): Promise<void> {
+    const [namespace, name = ""] = id.split("/");
+    await this.client.mergePatch(PODS, objectKey(namespace, name), { metadata: { labels } });
+    await this.settled();
+  }
+
+  async labelNamespace(name: string, labels: Readonly<Record<string, string | null>>): Promise<void> {
+    await this.client.mergePatch(NAMESPACES, objectKey(undefined, name), { metadata: { labels } });
+    await this.settled();
+  }
+
+  /** Whether a pod gets an answer from another one. */
+  async asks(
+    from: string,
+    to: string,
+    how: { readonly port: number; readonly verb?: "tcp" | "udp"; readonly family?: 4 | 6 },
+  ): Promise<boolean> {
+    const { peer } = this.pod(to);
+    const host = how.family === 6 ? peer.v6 : peer.v4;
+    const { error } = await this.pod(from).peer.ask(how.verb ?? "tcp", {
+      host,
+      port: how.port,
+      timeoutMs: PROBE_MS,
+    });
+    return error === "";
+  }
+
+  async #makeNodes(): Promise<void> {
+    const [one, two] = [await this.netns(1), await this.netns(2)];
+    for (const it of [one, two])
+      await writeSysctls(it, { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS }, AbortSignal.timeout(10_000));
+    await ip(one, [`link add name wire type veth peer name wire netns ${two}`, "link set lo up"]);
+    for (const [netns, own, other] of [
+      [one, 1, 2],
+      [two, 2, 1],
+    ] as const)
+      await ip(netns, [
+        "link set wire up",
+        `addr add 192.0.2.${own}/24 dev wire`,
+        `addr add 2001:db8::${own}/64 dev wire nodad`,
+        ...(own === 1 ? [FAR_NET] : []).flatMap((net) => [
+          `route add 10.244.${net}.0/24 via 192.0.2.2`,
+          `route add fd00:244:0:${net}::/64 via 2001:db8::2`,
+        ]),
+        `route add 10.244.${other}.0/24 via 192.0.2.${other}`,
+        `route add fd00:244:0:${other}::/64 via 2001:db8::${other}`,
+      ]);
+    for (const number of NODE_NUMBERS)
+      this.client.seed(NODES, {
+        metadata: { name: nodeName(number) },
+        spec: { podCIDRs: [`10.244.${number}.0/24`, `fd00:244:0:${number}::/64`] },
+        status: { addresses: [{ type: "InternalIP", address: `192.0.2.${number}` }] },
+      });
+  }
+
+  async #addPod(pod: WorldPod, number: number): Promise<void> {
+    const { namespace, name, node, cluster } = pod;
+    const net = cluster === undefined ? node : FAR_NET;
+    const at = { v4: `10.244.${net}.${number}`, v6: `fd00:244:0:${net}::${number}` };
+    const id = `${cluster === undefined ? "" : `${cluster}:`}${namespace}/${name}`;
+    const link = `${number}`;
+    await addPod(this.#fixture, await this.netns(node), { name: link, ...at });
+    const peer = await startPeer(
+      { name: id, ...at },
+      { netns: await this.#fixture.netns(link), ports: PORTS, children: this.#children },
+    );
+    this.#pods.set(id, { ...pod, peer });
+    if (cluster === undefined) this.client.seed(PODS, podObject(pod, at));
+    else this.client.seed(IDENTITY_SLICES, ...slicesOf({ ...pod, cluster }, at));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+    for (const child of this.#children) child.kill("SIGKILL");
+    await this.#fixture[Symbol.asyncDispose]();
+  }
+}
+
+function namespaceObject(name: string) {
+  return { metadata: { name, labels: { "kubernetes.io/metadata.name": name, ns: name } } };
+}
+
+function podObject(pod: WorldPod, { v4, v6 }: Pick<Peer, "v4" | "v6">): Pod {
+  const { namespace, name, node, labels = { pod: name } } = pod;
+  return {
+    metadata: { namespace, name, labels: { ...labels } },
+    spec: {
+      nodeName: nodeName(node),
+      containers: [
+        { name: "c", image: "i", ports: PORTS.map((it) => ({ name: `serve-${it}-tcp`, containerPort: it })) },
+      ],
+    },
+    status: { phase: "Running", podIPs: [{ ip: v4 }, { ip: v6 }] },
+  };
+}
+
+function slicesOf(
+  { cluster, namespace, name, labels = { pod: name } }: WorldPod & { readonly cluster: string },
+  { v4, v6 }: Pick<Peer, "v4" | "v6">,
+): readonly IdentitySlice[] {
+  const publishedAt = "2026-01-01T00:00:00Z";
+  const at = (slice: string) => ({ namespace: FLEET_SYSTEM_NAMESPACE, name: `${cluster}.${slice}` });
+  return [
+    {
+      metadata: at(namespace),
+      spec: {
+        cluster,
+        type: "Namespace",
+        namespace,
+        labels: namespaceObject(namespace).metadata.labels,
+        publishedAt,
+      },
+    },
+    {
+      metadata: at(`${namespace}.${name}`),
+      spec: {
+        cluster,
+        type: "Pods",
+        namespace,
+        labels: { ...labels },
+        pods: [{ name, addresses: [v4, v6] }],
+        publishedAt,
+      },
+    },
+  ];
+}
