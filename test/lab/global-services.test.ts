@@ -1,12 +1,12 @@
 /** Global Services on a real network: which clusters answer, by annotations, and what changes of pods and clusters cost. */
 
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
-import { until } from "../support/waiting.ts";
+import { eventually, until } from "../support/waiting.ts";
 import { parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { echoDeployment, flowScript, service, shellPod } from "../support/lab-manifests.ts";
 import { annotate, makeNamespace, scale } from "../support/lab-actions.ts";
@@ -21,8 +21,11 @@ const PORTS = { http: 80, api: 81 };
 const GLOBAL = "service.cilium.io/global";
 const SHARED = "service.cilium.io/shared";
 const AFFINITY = "service.cilium.io/affinity";
+const SYNC = "service.cilium.io/global-sync-endpoint-slices";
+const WEIGHT = "service.cilium.io/weight";
+const GLOBAL_SLICES = "endpointslice-global.fairlead.dev";
 /** The annotations of both Services when a test begins. */
-const DEFAULTS = { [GLOBAL]: "true", [SHARED]: null, [AFFINITY]: null };
+const DEFAULTS = { [GLOBAL]: "true", [SHARED]: null, [AFFINITY]: null, [SYNC]: null };
 const URL = "http://hello.work.svc.cluster.local";
 
 let lab: TestLab;
@@ -107,6 +110,60 @@ describeOnKernel("a Service that is global in two clusters", () => {
     await untilEachAnsweredBy(EVERYWHERE);
   });
 
+  // What a cluster's own service proxy cannot do: agents of nodes do it, which this lab has in a parallel network.
+  describe.runIf(process.env["LAB_TOPOLOGY"] === "nat")("with agents on its nodes", () => {
+    it("with remote affinity is answered by the others while these have a pod, and by its own cluster then", async () => {
+      await set(ONE, { [AFFINITY]: "remote" });
+      await untilEachAnsweredBy({ [ONE]: [TWO], [TWO]: BOTH });
+      await scale(await lab.client(TWO), HELLO, 0);
+      await untilEachAnsweredBy({ [ONE]: [ONE], [TWO]: [ONE] });
+      await scale(await lab.client(TWO), HELLO, 1);
+      await untilEachAnsweredBy({ [ONE]: [TWO], [TWO]: BOTH });
+      await set(ONE, DEFAULTS);
+      await untilEachAnsweredBy(EVERYWHERE);
+    });
+
+    it("is answered from both where service proxies do not see the other's endpoints", async () => {
+      await set(ONE, { [SYNC]: "false" });
+      const client = await lab.client(ONE);
+      const options = { namespace: "work", labelSelector: "kubernetes.io/service-name=hello" };
+      await eventually(
+        client,
+        ENDPOINT_SLICES,
+        (slices) => slices.every((it) => it.metadata.labels?.[MANAGED_BY_LABEL] !== GLOBAL_SLICES),
+        options,
+      );
+      await untilEachAnsweredBy(EVERYWHERE);
+      // The endpoints of the own cluster are the proxy's and the agent's.
+      await scale(client, HELLO, 0);
+      await untilEachAnsweredBy({ [ONE]: [TWO], [TWO]: [TWO] });
+      await scale(client, HELLO, 1);
+      await set(ONE, DEFAULTS);
+      await untilEachAnsweredBy(EVERYWHERE);
+    });
+
+    it("is not answered by endpoints in maintenance, from here or from there", async () => {
+      const client = await lab.client(ONE);
+      const weigh = async (weight: string | null): Promise<void> => {
+        const { items } = await client.list(ENDPOINT_SLICES, {
+          namespace: "work",
+          labelSelector: `kubernetes.io/service-name=hello,${MANAGED_BY_LABEL}=endpointslice-controller.k8s.io`,
+        });
+        for (const { metadata } of items)
+          await annotate(
+            client,
+            ENDPOINT_SLICES,
+            { namespace: "work", name: metadata.name },
+            { [WEIGHT]: weight },
+          );
+      };
+      await weigh("0");
+      await untilEachAnsweredBy({ [ONE]: [TWO], [TWO]: [TWO] });
+      await weigh(null);
+      await untilEachAnsweredBy(EVERYWHERE);
+    });
+  });
+
   it("loses no request while both clusters roll out new pods", async () => {
     for (const cluster of BOTH) {
       await scale(await lab.client(cluster), HELLO, 2);
@@ -153,7 +210,7 @@ describeOnKernel("a Service that is global in two clusters", () => {
       await lab.client(ONE)
     ).list(ENDPOINT_SLICES, {
       namespace: "work",
-      labelSelector: "endpointslice.kubernetes.io/managed-by=endpointslice-global.fairlead.dev",
+      labelSelector: `${MANAGED_BY_LABEL}=${GLOBAL_SLICES}`,
     });
     expect(items).toEqual([]);
   });

@@ -18,6 +18,7 @@ import { isNetns } from "@fairlead/os/netns/netns.ts";
 import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { NodePolicies } from "../policy/node-policies.ts";
+import { GlobalServices } from "../global-services/global-services.ts";
 import { VirtualIPs } from "../virtual-ips/virtual-ips.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
@@ -87,6 +88,7 @@ class NodeAgent implements NodeAgentComponent {
   readonly #attachments: Attachments;
   readonly #virtualIPs: VirtualIPs;
   readonly #policies: NodePolicies;
+  readonly #globalServices: GlobalServices;
   readonly #controller: Controller;
   readonly #reporter: PathReporter;
   readonly #host: HostMonitor;
@@ -127,6 +129,7 @@ class NodeAgent implements NodeAgentComponent {
     const { mcsImports: serviceImports, slices } = this.#informers;
     this.#virtualIPs = this.#stack.use(new VirtualIPs({ serviceImports, slices, fleetNetns, deps }));
     this.#policies = new NodePolicies({ ...options, networks: this.#informers.networks });
+    this.#globalServices = new GlobalServices({ ...this.#informers, nodeName, deps });
     this.#controller = createController(
       {
         name: "node",
@@ -163,7 +166,7 @@ class NodeAgent implements NodeAgentComponent {
     this.#controller.enqueue(this.#key);
     this.#stack.use(this.#policies);
     await this.#policies.start(signal);
-    for (const it of [this.#reporter, this.#host]) {
+    for (const it of [this.#globalServices, this.#reporter, this.#host]) {
       this.#stack.use(it);
       await it.start(signal);
     }
@@ -171,6 +174,7 @@ class NodeAgent implements NodeAgentComponent {
 
   async remove(signal: AbortSignal): Promise<void> {
     await this.#policies.remove(signal);
+    await this.#globalServices.remove(signal);
     await this.#leave(signal);
   }
 

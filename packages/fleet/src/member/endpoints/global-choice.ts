@@ -1,6 +1,13 @@
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import type { LocalityAffinity } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
-import { chooseGlobal, type GlobalRules, isGlobalSettled, type ServesGlobal } from "#domain/global-choice.ts";
+import {
+  affinityOf,
+  chooseGlobal,
+  type GlobalRules,
+  isGlobalSettled,
+  type ServesGlobal,
+} from "#domain/global-choice.ts";
 import type { OfferedSlice } from "#domain/eligible.ts";
 import { type GlobalService, globalServiceOf } from "../global-services.ts";
 import { importedService } from "../imports/mcs-import.ts";
@@ -12,6 +19,8 @@ import { sourcesOf } from "./sources.ts";
 /** What slices of other clusters next to those of a global Service go by. */
 export interface GlobalUse extends GlobalService {
   readonly serves: ServesGlobal;
+  /** That of the Service, but while this cluster is drained. */
+  readonly affinity: LocalityAffinity;
 }
 
 /** Undefined if the Service here is not global. */
@@ -26,7 +35,8 @@ export function globalUseOf(
     ...ownSlices(session, key),
     ...remoteSlices(session, key, isAlive),
   ];
-  return { ...found, serves: chooseGlobal(rulesFor(session, found, spec), slicesNow) };
+  const rules = rulesFor(session, found, spec);
+  return { ...found, serves: chooseGlobal(rules, slicesNow), affinity: affinityOf(rules) };
 }
 
 type IsAliveIn = (cluster: string, addresses: readonly string[]) => boolean;

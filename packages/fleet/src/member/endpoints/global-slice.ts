@@ -7,7 +7,7 @@ import {
 } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { Applied } from "@fairlead/kube/types.ts";
 import { SLICE_WEIGHT_ANNOTATION } from "#domain/global-service.ts";
-import { GLOBAL_SERVICE_LABEL, GLOBAL_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
+import { GLOBAL_SERVICE_LABEL, GLOBAL_SLICE_MANAGER, TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import {
   MCS_SERVICE_NAME_LABEL,
   MCS_SOURCE_CLUSTER_LABEL,
@@ -37,7 +37,7 @@ const SLICE_LABELS: ReadonlySet<string> = new Set([
  */
 export function planGlobalSlice(
   { name, cluster, facts }: SourceSlice,
-  { service, settings, serves }: GlobalUse,
+  { service, settings, serves, affinity }: GlobalUse,
   endpointsFor: (distribution: string | undefined) => Endpoint[],
 ): Applied<EndpointSlice> | undefined {
   const { addressType, weight } = facts;
@@ -56,13 +56,25 @@ export function planGlobalSlice(
         [SLICE_MANAGER_LABEL]: GLOBAL_SLICE_MANAGER,
         [MCS_SOURCE_CLUSTER_LABEL]: cluster,
       },
-      ...(weight === undefined ? {} : { annotations: { [SLICE_WEIGHT_ANNOTATION]: String(weight) } }),
+      ...annotationsOf(weight, affinity),
       ownerReferences: [{ apiVersion: "v1", kind: "Service", name: serviceName, uid, controller: false }],
     },
     addressType,
     endpoints: endpointsFor(service.spec?.trafficDistribution),
     ports,
   };
+}
+
+/** For the agents of nodes: what other service proxies cannot do. */
+function annotationsOf(
+  weight: number | undefined,
+  affinity: GlobalUse["affinity"],
+): { annotations?: Record<string, string> } {
+  const annotations = {
+    ...(weight === undefined ? {} : { [SLICE_WEIGHT_ANNOTATION]: String(weight) }),
+    ...(affinity === "remote" ? { [TRAFFIC_ANNOTATIONS.affinity]: affinity } : {}),
+  };
+  return Object.keys(annotations).length === 0 ? {} : { annotations };
 }
 
 /** Undefined if none is served. A headless Service may have no ports. */
