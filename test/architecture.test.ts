@@ -45,13 +45,16 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["authz", "dataplane", "dns"],
     ["hub", "member", "cli", "relay"],
   ],
-  "fleet/src/hub": [["identity", "membership", "mesh", "services", "traffic-manager"], ["endpoints"]],
+  "fleet/src/hub": [
+    ["identity", "membership", "mesh", "services", "traffic-manager"],
+    ["endpoints", "identities"],
+  ],
   "fleet/src/member": [
     ["exports", "probes"],
     ["imports"],
     ["endpoints"],
     ["membership"],
-    ["agent", "mesh", "node-agents", "traffic-routes"],
+    ["agent", "identities", "mesh", "node-agents", "traffic-routes"],
   ],
   "lab/src": [["controllers", "dns", "images", "link", "wire"], ["node"]],
 };

@@ -2,7 +2,7 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   MEMBER_CLUSTERS,
 } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { EVENTS, NODES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { EVENTS, NODES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { FORCE_LEAVE_ANNOTATION, ISOLATION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import {
@@ -12,6 +12,8 @@ import {
   GATEWAYS,
   MESH_NETWORKS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { TRAFFIC_ROUTES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -57,6 +59,7 @@ import {
   setProfile,
   showGateway,
 } from "../support/mesh.ts";
+import { admit, runPod } from "../support/pods.ts";
 
 /** The life of a fleet of a and b, in which its programs use all their functions. */
 
@@ -228,6 +231,24 @@ export async function connectClusters(fleet: TestFleet): Promise<void> {
   await b.delete(NODES, objectKey(undefined, "n2"));
 }
 
+/** A policy of a for pods of b, one of which changes, until there is no such policy. */
+export async function knowPods(fleet: TestFleet): Promise<void> {
+  const [hub, a, b] = [fleet.client("hub"), fleet.client("a"), fleet.client("b")];
+  await addNode(b, "n3", { address: "192.168.9.3", podCIDR: "10.2.0.0/16" });
+  await runPod(b, "web", { labels: { app: "web" }, address: "10.2.0.9" });
+  await admit(a, "web-of-b", { labels: { app: "web", "io.cilium.k8s.policy.cluster": "b" } });
+  const known = (address: string) =>
+    eventually(a, IDENTITY_SLICES, (all) => all.some((it) => it.spec.pods?.[0]?.addresses[0] === address));
+  await known("10.2.0.9");
+  const status = { podIP: "10.2.0.8", podIPs: [{ ip: "10.2.0.8" }] };
+  await b.mergePatch(PODS, objectKey("work", "web"), { status }, { subresource: "status" });
+  await known("10.2.0.8");
+  await a.delete(NETWORK_POLICIES, objectKey("work", "web-of-b"));
+  for (const client of [hub, a]) await eventually(client, IDENTITY_SLICES, (all) => all.length === 0);
+  await b.delete(PODS, objectKey("work", "web"), { gracePeriodSeconds: 0 });
+  await b.delete(NODES, objectKey(undefined, "n3"));
+}
+
 /** Endpoints that the hub refuses twice, on a server without policies: the same event twice. */
 export async function beRefused(fleet: TestFleet): Promise<void> {
   const hub = fleet.client("hub");
@@ -272,6 +293,10 @@ export async function leaveBoth(fleet: TestFleet): Promise<void> {
       },
       { fieldManager: "test" },
     );
+  await hub.create(IDENTITY_SLICES, {
+    metadata: { ...mailbox, name: "left" },
+    spec: { cluster: "b", type: "Namespace", namespace: "work", publishedAt: "2026-01-01T00:00:00Z" },
+  });
   const left: readonly Resource[] = [
     INTERNAL_SERVICE_EXPORTS,
     ENDPOINT_SLICE_EXPORTS,

@@ -46,6 +46,7 @@ import {
   actAsOtherAgent,
   beRefused,
   connectClusters,
+  knowPods,
   goOn,
   leaveBoth,
   manageTraffic,
@@ -77,6 +78,7 @@ beforeAll(async () => {
   await actAsOtherAgent(fleet);
   await manageTraffic(fleet);
   await connectClusters(fleet);
+  await knowPods(fleet);
   for (const [program, config] of [
     [HUB_ACCESS, fleet.hub.config],
     [MEMBER_ACCESS, configOf("a")],
@@ -87,6 +89,7 @@ beforeAll(async () => {
   await renew();
   await goOn(fleet, "older");
   await connectClusters(fleet);
+  await knowPods(fleet);
   await answerNames();
   isOlder = false;
   await restart();

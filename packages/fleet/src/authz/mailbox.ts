@@ -9,6 +9,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { MEMBER_ACCOUNT, ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
@@ -25,6 +26,8 @@ const OWN: readonly Access[] = [
   allow(ENDPOINT_SLICE_EXPORTS, [...WATCH, "create", "patch", "delete"]),
   allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
   allow(GATEWAYS, ["patch"], { subresource: "status" }),
+  allow(IDENTITY_SLICES, [...WATCH, "create", "patch", "delete"]),
+  allow(IDENTITY_DEMANDS, [...WATCH, "create", "patch"]),
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
   allow(LEASES, ["create", "patch"]),
@@ -64,4 +67,5 @@ export const VIEW: readonly Access[] = [
   allow(MESH_NETWORKS, WATCH),
   allow(ADDRESS_BLOCKS, WATCH),
   allow(GATEWAYS, WATCH),
+  allow(IDENTITY_SLICES, WATCH),
 ];

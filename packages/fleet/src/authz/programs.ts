@@ -23,8 +23,7 @@ import {
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
-import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import { NETWORK_POLICIES, SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
 import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -132,8 +131,9 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
     allow(GATEWAYS, ["patch"], { subresource: "status" }),
     allow(VIRTUAL_IPS, [...WATCH, "create", "patch", "delete"]),
-    allow(IDENTITY_SLICES, WATCH),
-    allow(IDENTITY_DEMANDS, WATCH),
+    allow(IDENTITY_SLICES, [...WATCH, "create", "patch", "delete"]),
+    allow(IDENTITY_DEMANDS, [...WATCH, "delete"]),
+    allow(IDENTITY_DEMANDS, ["patch"], { subresource: "status" }),
     allow(EVENTS, ["create", "patch"]),
     // Certificates of members.
     allow(CERTIFICATE_SIGNING_REQUESTS, [...WATCH, "delete"]),
@@ -171,6 +171,9 @@ const MEMBER_COMMON: readonly Access[] = [
 const MEMBER_NET: readonly Access[] = [
   // Which ranges the cluster takes addresses from.
   allow(NODES, WATCH),
+  // For the network policies of all clusters.
+  allow(PODS, WATCH),
+  allow(NETWORK_POLICIES, WATCH),
   allow(SERVICE_CIDRS, ["list"]),
   allow(SERVICES, ["create", "patch", "delete"]),
   // What came of the annotations of global Services.
@@ -203,6 +206,7 @@ const MEMBER_MESH: readonly Access[] = [
   allow(ADDRESS_BLOCKS, [...WATCH, "create", "patch", "delete"]),
   allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
   allow(GATEWAYS, ["patch"], { subresource: "status" }),
+  allow(IDENTITY_SLICES, [...WATCH, "create", "patch", "delete"]),
 ];
 
 /** The Secret that names the hub, which the agent writes its newer credentials into. */

@@ -7,6 +7,7 @@ import { createEventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { createEndpoints } from "./endpoints/controller.ts";
 import { createFleetGauges } from "./fleet-gauges.ts";
+import { createIdentities } from "./identities/controller.ts";
 import { createIdentity } from "./identity/reconcile.ts";
 import { createHubInformers, type HubInformers, neededInformers } from "./informers.ts";
 import { createForcedCleanup } from "./membership/forced-cleanup.ts";
@@ -72,7 +73,12 @@ export async function startHub(
   const controllers = [
     ...(isBesideOthers
       ? [createForcedCleanup({ ...parts, options: limits })]
-      : [createMembership({ ...parts, leases, options: limits }), createIdentity(parts), createMesh(parts)]),
+      : [
+          createMembership({ ...parts, leases, options: limits }),
+          createIdentity(parts),
+          createMesh(parts),
+          createIdentities(parts),
+        ]),
     createServices(parts),
     createEndpoints(parts),
     ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),

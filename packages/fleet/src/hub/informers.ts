@@ -39,6 +39,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 
+import { createIdentitiesInformers, type IdentitiesInformers } from "./identities/informers.ts";
 import { createIdentityInformers, type IdentityInformers } from "./identity/informers.ts";
 import { createMemberships, type Memberships } from "./memberships.ts";
 import { createMeshInformers, type MeshInformers } from "./mesh/informers.ts";
@@ -50,7 +51,7 @@ import { createMeshInformers, type MeshInformers } from "./mesh/informers.ts";
 const LINGER_MS = 300;
 
 /** Everything that the hub's controllers read, each kind watched once. */
-export interface HubInformers extends IdentityInformers, MeshInformers {
+export interface HubInformers extends IdentityInformers, IdentitiesInformers, MeshInformers {
   readonly members: Informer<MemberCluster>;
   readonly namespaces: Informer<Namespace>;
   readonly roles: Informer<Role>;
@@ -107,6 +108,7 @@ export function createHubInformers(
   const mesh = createMeshInformers(client, optional, deps);
   return {
     ...createIdentityInformers(client, deps),
+    ...createIdentitiesInformers(client, deps),
     ...mesh,
     ...createMemberships(mesh.profiles, members),
     members,

@@ -2,6 +2,7 @@ import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { containsAddress, type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import {
   ADDRESS_BLOCKS,
   type AddressBlock,
@@ -29,6 +30,8 @@ export interface MeshInformers {
   readonly blocks: Informer<AddressBlock>;
   /** Of all members, this one included. */
   readonly gateways: Informer<Gateway>;
+  /** Of pods of other members, as far as policies here need them. */
+  readonly identities: Informer<IdentitySlice>;
 }
 
 export function createMeshInformers(local: KubeClient, deps: RuntimeDeps): MeshInformers {
@@ -47,6 +50,7 @@ export function createMeshInformers(local: KubeClient, deps: RuntimeDeps): MeshI
   return {
     networks: make(MESH_NETWORKS),
     blocks: make(ADDRESS_BLOCKS, { indexes: { pod: (it) => allocationsOf(it).map((one) => one.podUID) } }),
+    identities: make(IDENTITY_SLICES),
     gateways: make(GATEWAYS, { indexes: { reached: reachedBy } }),
   };
 }
@@ -115,6 +119,13 @@ function knownBlock({ mesh }: MeshSession, cluster: string): AddressBlock | unde
 /** Whether the endpoints that this cluster exports have fleet addresses; see `transition` of AddressBlocks. */
 export function exportsFleetAddresses(session: MeshSession): boolean {
   return blockOf(session, session.cluster) !== undefined && usesVirtualIPs(session);
+}
+
+/** By which addresses other clusters see the pods of this one: by both while its network changes its mode. */
+export function seenAddresses(session: MeshSession): { readonly fleet: boolean; readonly own: boolean } {
+  if (!isParallel(session)) return { fleet: false, own: true };
+  const block = blockOf(session, session.cluster);
+  return { fleet: block !== undefined, own: block?.transition !== undefined };
 }
 
 /** Whether services have the virtual addresses of the network here, as soon as the hub gives them some. */

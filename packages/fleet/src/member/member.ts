@@ -19,6 +19,7 @@ import { createNamespaceReport } from "./imports/namespace-report.ts";
 import { credentialExpiry } from "./agent/renewal.ts";
 import { createMeshInformers } from "./fleet-addresses.ts";
 import { FleetState } from "./fleet-state.ts";
+import { createIdentities, identityKeys } from "./identities/identities.ts";
 import { createLocalInformers, createMailboxInformers } from "./informers.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
@@ -198,7 +199,10 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
     );
   const { mesh, ranges } = session;
   if (mesh !== undefined && ranges !== undefined)
-    work.push({ controller: createMesh({ session, mesh, ranges }), hubKeys: meshKeys });
+    work.push(
+      { controller: createMesh({ session, mesh, ranges }), hubKeys: meshKeys },
+      { controller: createIdentities({ session, mesh }), hubKeys: identityKeys },
+    );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
   // Last: it does not start before the agent is permitted to read DaemonSets.
   if (mesh !== undefined && session.nodeAgents !== undefined)

@@ -45,7 +45,7 @@ const PORT = object({
 
 const POD = object({
   "name!": text(undefined, NAME),
-  "addresses!": { ...addresses(2), minItems: 1 },
+  "addresses!": { ...addresses(4), minItems: 1 },
   labels: { ...textMap("Labels that differ between the pods of one workload."), ...LABELS },
 });
 

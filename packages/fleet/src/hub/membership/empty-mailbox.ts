@@ -2,6 +2,7 @@ import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { GATEWAYS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -32,6 +33,8 @@ export async function emptyMailbox(
     [IMPORTED_SERVICES, informers.importedServices.store.list()],
     [NAMESPACE_REPORTS, informers.reports.store.list()],
     [GATEWAYS, informers.gateways.store.list()],
+    [IDENTITY_SLICES, informers.identitySlices.store.list()],
+    [IDENTITY_DEMANDS, informers.identityDemands.store.list()],
     [LEASES, informers.leases.store.list()],
     [INTERNAL_MEMBER_CLUSTERS, informers.internalMembers.store.list()],
   ];

@@ -21,6 +21,7 @@ import {
   MEMBER_GROUP_ANNOTATION,
   MEMBER_USER_ANNOTATION,
 } from "#api/fairlead.dev/names.ts";
+import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { GATEWAYS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -96,6 +97,8 @@ const QUOTA: readonly (readonly [Pick<Resource, "group" | "plural">, number])[] 
   [INTERNAL_SERVICE_IMPORTS, 5000],
   [ENDPOINT_SLICE_EXPORTS, 20_000],
   [GATEWAYS, 16],
+  [IDENTITY_SLICES, 20_000],
+  [IDENTITY_DEMANDS, 1],
   [EVENTS, 5000],
 ];
 

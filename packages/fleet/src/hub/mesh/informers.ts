@@ -1,11 +1,5 @@
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
-  IDENTITY_DEMANDS,
-  IDENTITY_SLICES,
-  type IdentityDemand,
-  type IdentitySlice,
-} from "#api/fairlead.dev/v1alpha1/identities.ts";
-import {
   ADDRESS_BLOCKS,
   type AddressBlock,
   CLUSTER_MESH_PROFILES,
@@ -35,9 +29,6 @@ export interface MeshInformers {
   readonly gateways: Informer<Gateway>;
   readonly networks: Informer<MeshNetwork>;
   readonly relays: Informer<Relay>;
-  readonly identitySlices: Informer<IdentitySlice>;
-  /** In mailboxes. */
-  readonly identityDemands: Informer<IdentityDemand>;
 }
 
 export function createMeshInformers(
@@ -57,13 +48,6 @@ export function createMeshInformers(
       deps,
     ),
     networks: createInformer(client, MESH_NETWORKS, { fieldManager }, deps),
-    identitySlices: createInformer(
-      client,
-      IDENTITY_SLICES,
-      { fieldManager, indexes: { in: ({ metadata }) => [metadata.namespace ?? ""] } },
-      deps,
-    ),
-    identityDemands: createInformer(client, IDENTITY_DEMANDS, { fieldManager }, deps),
     relays: createInformer(client, RELAYS, { namespace: FLEET_SYSTEM_NAMESPACE }, deps),
   };
 }

@@ -8,7 +8,7 @@ export const IDENTITY_SLICE_TYPES = ["Pods", "Namespace", "Nodes"] as const;
 /** A pod that other clusters recognize by its addresses. */
 export interface IdentityPod {
   name: string;
-  /** At most two: in a flat network its own ones, in a parallel network its fleet addresses. */
+  /** Its own ones in a flat network, its fleet addresses in a parallel one; both while the network changes its mode. */
   addresses: string[];
   /** Labels that differ between the pods of one workload, in addition to those of the slice. */
   labels?: Record<string, string>;

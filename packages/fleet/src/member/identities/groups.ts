@@ -1,0 +1,154 @@
+import { defined } from "@fairlead/base/defined.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { byText } from "@fairlead/base/text.ts";
+import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { shortHash } from "#api/fairlead.dev/cluster-names.ts";
+import {
+  type IdentityPod,
+  type IdentitySlice,
+  MAX_IDENTITY_PORTS,
+} from "#api/fairlead.dev/v1alpha1/identities.ts";
+
+/** Pods by what policies see of them, and how they are put into slices. Pure. */
+
+type Spec = IdentitySlice["spec"];
+/** What the pods of a slice have in common. */
+export type Template = Required<Pick<Spec, "namespace" | "labels" | "serviceAccount" | "ports">>;
+
+/** Labels that differ between the pods of one workload: with them in the template, each pod would be a slice. */
+const OF_SINGLE_PODS = new Set([
+  "apps.kubernetes.io/pod-index",
+  "batch.kubernetes.io/job-completion-index",
+  "statefulset.kubernetes.io/pod-name",
+]);
+
+/**
+ * Pods in one slice. More make fewer objects, and the change of a pod heavier: docs/adr/0040-identity-slices.md.
+ */
+export const PODS_PER_SLICE = 16;
+
+export function templateOf({ metadata, spec }: Pod): Template {
+  const ports = (spec?.containers ?? [])
+    .flatMap((it) => it.ports ?? [])
+    .flatMap(({ name, protocol = "TCP", containerPort: port }) =>
+      name === undefined || name === "" ? [] : [{ name, protocol, port }],
+    )
+    .toSorted((a, b) => byText(a.name, b.name) || byText(a.protocol, b.protocol) || a.port - b.port);
+  return {
+    namespace: metadata.namespace ?? "",
+    labels: labelsOf(metadata.labels, (it) => !OF_SINGLE_PODS.has(it)),
+    serviceAccount: spec?.serviceAccountName ?? "default",
+    ports: ports.slice(0, MAX_IDENTITY_PORTS),
+  };
+}
+
+/** What a pod has in addition to its template. */
+export function ownLabelsOf({ metadata }: Pod): Record<string, string> | undefined {
+  const labels = labelsOf(metadata.labels, (it) => OF_SINGLE_PODS.has(it));
+  return Object.keys(labels).length === 0 ? undefined : labels;
+}
+
+function labelsOf(
+  labels: Readonly<Record<string, string>> = {},
+  isKept: (key: string) => boolean,
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(labels)
+      .filter(([key]) => isKept(key))
+      .toSorted(([a], [b]) => byText(a, b)),
+  );
+}
+
+/** Of pods with equal templates. */
+export function groupOf({ namespace, labels, serviceAccount, ports }: Template): ObjectKey {
+  return objectKey(
+    namespace,
+    shortHash(JSON.stringify([Object.entries(labels), serviceAccount, ports]), HASH),
+  );
+}
+
+const HASH = 16;
+
+/** The group that a slice of pods is of. */
+export function groupOfSlice({
+  namespace = "",
+  labels = {},
+  serviceAccount = "",
+  ports = [],
+}: Spec): ObjectKey {
+  const sorted = labelsOf(labels, () => true);
+  return groupOf({ namespace, labels: sorted, serviceAccount, ports });
+}
+
+export interface SlicePlan {
+  readonly write: readonly { readonly name: string; readonly pods: readonly IdentityPod[] }[];
+  readonly remove: readonly string[];
+}
+
+/**
+ * Pods stay in the slice that they are in; others come to the first with room. Slices that have become mostly empty are packed
+ * again.
+ *
+ * @param slices - Those of the group, by name.
+ */
+export function planSlices(
+  group: ObjectKey,
+  pods: readonly IdentityPod[],
+  slices: ReadonlyMap<string, readonly IdentityPod[]>,
+): SlicePlan {
+  const wanted = new Map(pods.toSorted((a, b) => byText(a.name, b.name)).map((it) => [it.name, it]));
+  const needed = Math.ceil(wanted.size / PODS_PER_SLICE);
+  const isSparse = slices.size > 2 * needed + 1;
+  const names = [...slices.keys()].toSorted(byText);
+  const after = new Map<string, IdentityPod[]>(isSparse ? [] : names.map((it) => [it, []]));
+  for (const [name, kept] of after)
+    for (const { name: pod } of slices.get(name) ?? []) {
+      const it = wanted.get(pod);
+      if (it === undefined || kept.length >= PODS_PER_SLICE) continue;
+      kept.push(it);
+      wanted.delete(pod);
+    }
+  for (const it of wanted.values()) {
+    const room = [...after.values()].find((kept) => kept.length < PODS_PER_SLICE);
+    if (room === undefined) after.set(freeName(group, after), [it]);
+    else room.push(it);
+  }
+  const write = [...after]
+    .filter(([name, kept]) => kept.length > 0 && !sameJson(slices.get(name), kept))
+    .map(([name, kept]) => ({ name, pods: kept }));
+  return { write, remove: names.filter((it) => (after.get(it)?.length ?? 0) === 0) };
+}
+
+function freeName(group: ObjectKey, taken: ReadonlyMap<string, unknown>): string {
+  const base = shortHash(group, HASH);
+  for (let at = 0; ; at += 1) if (!taken.has(`${base}-${at}`)) return `${base}-${at}`;
+}
+
+/** What a pod is to other clusters; undefined if it is not to be known. */
+export function identityOf(pod: Pod, addresses: readonly string[]): IdentityPod | undefined {
+  const labels = ownLabelsOf(pod);
+  return addresses.length === 0
+    ? undefined
+    : { name: pod.metadata.name, addresses: [...addresses], ...defined({ labels }) };
+}
+
+/** Whether a pod has addresses of its own. */
+export function hasAddresses({ spec, status }: Pod): boolean {
+  return spec?.hostNetwork !== true && status?.phase !== "Succeeded" && status?.phase !== "Failed";
+}
+
+/**
+ * The pod that has an address now, if several say so: one that is not being deleted, and the one created last. Undefined where
+ * that is not known.
+ */
+export function holderOf(pods: readonly Pod[]): Pod | undefined {
+  const able = pods.filter(hasAddresses);
+  const staying = able.filter((it) => it.metadata.deletionTimestamp === undefined);
+  const [first, second] = (staying.length === 0 ? able : staying).toSorted((a, b) =>
+    byText(b.metadata.creationTimestamp ?? "", a.metadata.creationTimestamp ?? ""),
+  );
+  const isTie =
+    second !== undefined && first?.metadata.creationTimestamp === second.metadata.creationTimestamp;
+  return isTie ? undefined : first;
+}

@@ -1,0 +1,227 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL, SOURCE_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
+import {
+  IDENTITY_DEMANDS,
+  IDENTITY_SLICES,
+  type IdentitySlice,
+  type IdentityWants,
+} from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import type { Change, Controller, Informer } from "@fairlead/kube/types.ts";
+import { readWants, wantsOf, type WantsReader } from "#domain/identity-wants.ts";
+import { compileNetworkPolicy } from "#policy/compile/network-policy.ts";
+import { demandOf } from "#policy/demand.ts";
+import { changedPods, type MeshInformers } from "../fleet-addresses.ts";
+import { isInGlobalNamespace } from "../global-services.ts";
+import { membershipOf, type Session } from "../session.ts";
+import { groupOfSlice } from "./groups.ts";
+import { IdentityMailbox, namespaceKey, podsKey, publishedKey } from "./mailbox.ts";
+import { Pods } from "./pods.ts";
+import { publishNamespace, publishPods, type Publisher } from "./publish.ts";
+import { IdentitySource, selectorOf } from "./source.ts";
+
+interface Parts {
+  readonly session: Session;
+  readonly mesh: MeshInformers;
+}
+
+/** What is needed here and in other clusters, and so what is read. */
+const DEMAND = objectKey(undefined, "demand");
+/** Of keys: "copy/<name>" is a slice of another member. */
+const COPY = "copy";
+
+/**
+ * What this cluster needs to know of the pods of others goes to its mailbox, and what others need to know of its pods; what others
+ * published is copied to `fleet-system`, where nodes read it. While the hub is away, that stays as it is.
+ */
+export function createIdentities({ session, mesh }: Parts): Controller {
+  const { cluster, deps, fleet, here, hub, local } = session;
+  const policies = createInformer(local, NETWORK_POLICIES, { isOptional: () => true }, deps);
+  const enqueue = (key: ObjectKey): void => controller.enqueue(key);
+  const copyKey = (name: string): ObjectKey => objectKey(COPY, name);
+  const mailbox = new IdentityMailbox(session, {
+    onSlice: ({ before, after }) => {
+      for (const it of [before, after]) if (it !== undefined) enqueue(publishedKey(it));
+    },
+    onDemand: () => enqueue(DEMAND),
+    onSynced: () => publishAll(),
+  });
+  const pods = new Pods(
+    local,
+    (groups) => {
+      for (const it of groups) enqueue(podsKey(it));
+    },
+    deps,
+  );
+  const source = new IdentitySource(session, {
+    onChange: (name) => enqueue(copyKey(name)),
+    onSynced: () => {
+      for (const name of [...source.names(), ...namesIn(mesh.identities)]) enqueue(copyKey(name));
+    },
+  });
+  let wanted: { readonly wants: IdentityWants | undefined; readonly reader: WantsReader } = {
+    wants: undefined,
+    reader: readWants(undefined),
+  };
+  let needed = readWants(undefined);
+
+  function publishAll(): void {
+    enqueue(DEMAND);
+    for (const it of mailbox.slices()) enqueue(publishedKey(it));
+    for (const it of here.namespaces.store.list()) enqueue(namespaceKey(it.metadata.name));
+    for (const it of pods.groups()) enqueue(podsKey(it));
+  }
+
+  function publishIn(namespace: string): void {
+    enqueue(namespaceKey(namespace));
+    for (const { spec } of mailbox.slices())
+      if (spec.type === "Pods" && spec.namespace === namespace) enqueue(podsKey(groupOfSlice(spec)));
+    for (const it of pods.groups()) if (splitKey(it).namespace === namespace) enqueue(podsKey(it));
+  }
+
+  /** Of policies in global namespaces: in others, pods of other clusters are not known. */
+  function ownDemand(): IdentityWants {
+    const [network] = mesh.networks.store.list();
+    const { policyDefaultLocalCluster: isLocalByDefault = true } = network?.spec ?? {};
+    const compiled = [...policies.store.list()]
+      .filter((it) => isInGlobalNamespace(session, it.metadata.namespace ?? ""))
+      .flatMap((it) => compileNetworkPolicy(it, { cluster, isLocalByDefault }).policies);
+    const { requests, nodes = false } = demandOf(compiled, { cluster });
+    return wantsOf(requests, nodes);
+  }
+
+  /** Without the hub's word nothing changes. */
+  async function follow(signal: AbortSignal): Promise<void> {
+    const membership = membershipOf(session);
+    if (membership === "none" || (membership === "join" && !fleet.isModern)) return;
+    // The hub empties the mailbox of a member that leaves.
+    if (membership === "leave") return source.follow(undefined);
+    await mailbox.follow(true);
+    const demand = ownDemand();
+    needed = readWants(demand);
+    const selector = selectorOf(demand, cluster);
+    const view = viewOf(session);
+    await source.follow(
+      selector === undefined || view === undefined ? undefined : { namespace: view, labelSelector: selector },
+    );
+    if (!mailbox.isKnown) return;
+    await applyIfChanged(hub, IDENTITY_DEMANDS, {
+      current: mailbox.demand,
+      desired: { metadata: { namespace: mailboxOf(cluster), name: cluster }, spec: demand },
+      fieldManager: MEMBER_MANAGER,
+      signal,
+    });
+    const wants = mailbox.demand?.status?.wanted;
+    if (sameJson(wants, wanted.wants)) return;
+    wanted = { wants, reader: readWants(wants) };
+    await pods.follow(!wanted.reader.isEmpty);
+    publishAll();
+  }
+
+  async function publish(kind: string, name: string, signal: AbortSignal): Promise<void> {
+    if (membershipOf(session) !== "join" || !mailbox.isKnown || wanted.wants === undefined) return;
+    const parts: Publisher = { session, mailbox, pods, wanted: wanted.reader };
+    if (kind === "namespace") return publishNamespace(parts, name, signal);
+    // Which pods exist is not known yet: nothing is removed.
+    if (!wanted.reader.isEmpty && !pods.isKnown) return;
+    return publishPods(parts, objectKey(undefined, name), signal);
+  }
+
+  async function copy(name: string, signal: AbortSignal): Promise<void> {
+    if (membershipOf(session) === "none" || !source.isKnown) return;
+    const at = objectKey(FLEET_SYSTEM_NAMESPACE, name);
+    const current = mesh.identities.store.get(at);
+    const shown = source.find(name);
+    if (shown !== undefined && isNeeded(shown))
+      await applyIfChanged(local, IDENTITY_SLICES, {
+        current,
+        desired: {
+          metadata: {
+            namespace: FLEET_SYSTEM_NAMESPACE,
+            name,
+            labels: { [MANAGED_BY_LABEL]: MANAGED_BY, [SOURCE_CLUSTER_LABEL]: shown.spec.cluster },
+          },
+          spec: shown.spec,
+        },
+        fieldManager: MEMBER_MANAGER,
+        returns: "metadata",
+        signal,
+      });
+    else if (current !== undefined) await local.delete(IDENTITY_SLICES, at, { signal });
+  }
+
+  /** Labels of namespaces are taken as they come. */
+  function isNeeded({ spec: { type, namespace = "", labels = {}, pods: all = [] } }: IdentitySlice): boolean {
+    if (type === "Nodes") return needed.nodes;
+    if (type === "Namespace") return needed.namespace(namespace, labels);
+    return all.some((it) => needed.pods(namespace, undefined, { ...labels, ...it.labels }));
+  }
+
+  const controller = createController(
+    {
+      name: "member-identities",
+      async reconcile(key, signal) {
+        if (key === DEMAND) return follow(signal);
+        const { namespace: kind = "", name } = splitKey(key);
+        return kind === COPY ? copy(name, signal) : publish(kind, name, signal);
+      },
+      concurrency: 8,
+      sources: [
+        watching(session.mailbox.internalMembers, () => [DEMAND]),
+        watching(fleet.reports, () => [DEMAND]),
+        watching(policies, () => [DEMAND]),
+        watching(mesh.identities, ({ key }) => [copyKey(splitKey(key).name)]),
+        watchingChanges(mesh.networks, () => {
+          publishAll();
+          return [];
+        }),
+        watchingChanges(mesh.blocks, (change) => {
+          if (change.key === objectKey(FLEET_SYSTEM_NAMESPACE, cluster)) publishAll();
+          return pods.groupsOfUids(changedPods(change)).map(podsKey);
+        }),
+        watchingChanges(here.namespaces, (change) => {
+          if (isOfInterest(change)) publishIn(change.key);
+          return [DEMAND];
+        }),
+      ],
+    },
+    deps,
+  );
+  return {
+    name: controller.name,
+    start: (signal) => controller.start(signal),
+    enqueue,
+    idle: (signal) => controller.idle(signal),
+    async [Symbol.asyncDispose]() {
+      await controller[Symbol.asyncDispose]();
+      for (const it of [mailbox, pods, source, policies]) await it[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Labels, and whether others may know of it. */
+function isOfInterest({ before, after }: Change<Namespace>): boolean {
+  const of = (it: Namespace | undefined): unknown => [it?.metadata.labels, it?.metadata.annotations];
+  return (before === undefined) !== (after === undefined) || !sameJson(of(before), of(after));
+}
+
+function viewOf({ cluster, mailbox }: Session): string | undefined {
+  return mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster))?.spec.view;
+}
+
+function namesIn({ store }: Informer<IdentitySlice>): string[] {
+  return [...store.list()].map((it) => it.metadata.name);
+}
+
+/** What goes to the hub: while it was away it failed, and waits long by now. */
+export function identityKeys(): ObjectKey[] {
+  return [DEMAND];
+}

@@ -1,0 +1,115 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import {
+  IDENTITY_DEMANDS,
+  IDENTITY_SLICES,
+  type IdentityDemand,
+  type IdentitySlice,
+} from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { groupOfSlice } from "./groups.ts";
+
+interface Reading {
+  readonly slices: Informer<IdentitySlice>;
+  readonly demands: Informer<IdentityDemand>;
+  readonly stop: AbortController;
+}
+
+interface Listener {
+  readonly onSlice: (change: Change<IdentitySlice>) => void;
+  readonly onDemand: () => void;
+  readonly onSynced: () => void;
+}
+
+/** What this cluster has published in its mailbox, which is read while it is a member. */
+export class IdentityMailbox implements AsyncDisposable {
+  readonly #parts: { readonly hub: KubeClient; readonly cluster: string; readonly deps: RuntimeDeps };
+  readonly #listener: Listener;
+  #reading: Reading | undefined;
+
+  constructor(
+    parts: { readonly hub: KubeClient; readonly cluster: string; readonly deps: RuntimeDeps },
+    listener: Listener,
+  ) {
+    this.#parts = parts;
+    this.#listener = listener;
+  }
+
+  async follow(isMember: boolean): Promise<void> {
+    if (isMember === (this.#reading !== undefined)) return;
+    if (!isMember) return this[Symbol.asyncDispose]();
+    const { hub, cluster, deps } = this.#parts;
+    const options = {
+      namespace: mailboxOf(cluster),
+      fieldManager: MEMBER_MANAGER,
+      // An older hub does not have these kinds.
+      isOptional: () => true,
+    };
+    const indexes = { group: (it: IdentitySlice) => [publishedKey(it)] };
+    const slices = createInformer(hub, IDENTITY_SLICES, { ...options, indexes }, deps);
+    const demands = createInformer(hub, IDENTITY_DEMANDS, options, deps);
+    const stop = new AbortController();
+    this.#reading = { slices, demands, stop };
+    slices.subscribe(this.#listener.onSlice);
+    demands.subscribe(this.#listener.onDemand);
+    for (const it of [slices, demands]) it.start(stop.signal);
+    void Promise.all([slices, demands].map((it) => it.synced(stop.signal))).then(
+      this.#listener.onSynced,
+      () => {},
+    );
+  }
+
+  get isKnown(): boolean {
+    return this.#reading?.slices.hasSynced === true && this.#reading.demands.hasSynced;
+  }
+
+  get demand(): IdentityDemand | undefined {
+    const { cluster } = this.#parts;
+    return this.#reading?.demands.store.get(objectKey(mailboxOf(cluster), cluster));
+  }
+
+  find(name: string): IdentitySlice | undefined {
+    return this.#reading?.slices.store.get(objectKey(mailboxOf(this.#parts.cluster), name));
+  }
+
+  slices(): IdentitySlice[] {
+    return [...(this.#reading?.slices.store.list() ?? [])];
+  }
+
+  /** What is published of a group of pods, a namespace, or nodes. */
+  in(key: ObjectKey): IdentitySlice[] {
+    return [...(this.#reading?.slices.store.byIndex("group", key) ?? [])];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const before = this.#reading;
+    this.#reading = undefined;
+    before?.stop.abort();
+    for (const it of [before?.slices, before?.demands]) await it?.[Symbol.asyncDispose]();
+  }
+}
+
+/** Of keys: "pods/<group>", "namespace/<name>", and "nodes". */
+export const NODES_KEY = objectKey(undefined, "nodes");
+export function podsKey(group: ObjectKey): ObjectKey {
+  return objectKey("pods", group);
+}
+export function namespaceKey(namespace: string): ObjectKey {
+  return objectKey("namespace", namespace);
+}
+
+export function publishedKey({ spec }: IdentitySlice): ObjectKey {
+  switch (spec.type) {
+    case "Pods":
+      return podsKey(groupOfSlice(spec));
+    case "Namespace":
+      return namespaceKey(spec.namespace ?? "");
+    case "Nodes":
+      return NODES_KEY;
+    default:
+      return spec.type satisfies never;
+  }
+}

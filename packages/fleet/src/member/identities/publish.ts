@@ -1,0 +1,130 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import {
+  IDENTITY_SLICES,
+  type IdentityPod,
+  type IdentitySlice,
+} from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { isReservedNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { shortHash } from "#api/fairlead.dev/cluster-names.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import type { Namespace, Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import type { WantsReader } from "#domain/identity-wants.ts";
+import { fleetAddressOf, seenAddresses } from "../fleet-addresses.ts";
+import { isInGlobalNamespace } from "../global-services.ts";
+import type { Session } from "../session.ts";
+import { hasAddresses, identityOf, planSlices, type Template, templateOf } from "./groups.ts";
+import { type IdentityMailbox, namespaceKey, podsKey } from "./mailbox.ts";
+import type { Pods } from "./pods.ts";
+
+export interface Publisher {
+  readonly session: Session;
+  readonly mailbox: IdentityMailbox;
+  readonly pods: Pods;
+  readonly wanted: WantsReader;
+}
+
+type Spec = IdentitySlice["spec"];
+type Contents = Omit<Spec, "publishedAt">;
+
+/** Writes what other clusters need to know of pods with equal labels. */
+export async function publishPods(parts: Publisher, group: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { session, mailbox, pods, wanted } = parts;
+  const present = pods.in(group).filter(hasAddresses);
+  const [first] = present;
+  const template = first === undefined ? undefined : templateOf(first);
+  const namespace = template === undefined ? undefined : globalNamespace(session, template.namespace);
+  const known =
+    namespace === undefined || template === undefined
+      ? []
+      : present.flatMap((pod) => {
+          const labels = { ...template.labels, ...pod.metadata.labels };
+          const isWanted = wanted.pods(template.namespace, namespace.metadata.labels ?? {}, labels);
+          return isWanted ? (identityOf(pod, addressesOf(parts, pod)) ?? []) : [];
+        });
+  const slices = mailbox.in(podsKey(group));
+  const plan = planSlices(group, known, new Map(slices.map((it) => [it.metadata.name, it.spec.pods ?? []])));
+  await remove(parts, slices, plan.remove, signal);
+  for (const it of plan.write)
+    await write(parts, { ...it, ...(template === undefined ? {} : { template }) }, signal);
+}
+
+/** In a parallel network pods are seen by their fleet addresses; on the way there and back by both. */
+function addressesOf({ session, pods }: Publisher, pod: Pod): string[] {
+  const uid = pod.metadata.uid ?? "";
+  const seen = seenAddresses(session);
+  const fleet = seen.fleet
+    ? (["IPv4", "IPv6"] as const).flatMap((it) => fleetAddressOf(session, uid, it) ?? [])
+    : [];
+  return [...fleet, ...(seen.own ? pods.addressesOf(pod) : [])];
+}
+
+/** Writes the labels of a namespace. */
+export async function publishNamespace(parts: Publisher, name: string, signal: AbortSignal): Promise<void> {
+  const { session, mailbox, wanted } = parts;
+  const namespace = globalNamespace(session, name);
+  const labels = namespace?.metadata.labels ?? {};
+  const isPublished = namespace !== undefined && wanted.namespace(name, labels);
+  const slices = mailbox.in(namespaceKey(name));
+  const own = shortHash(`namespace/${name}`, 16);
+  const gone = slices.map((it) => it.metadata.name).filter((it) => it !== own || !isPublished);
+  await remove(parts, slices, gone, signal);
+  const contents: Contents = { cluster: session.cluster, type: "Namespace", namespace: name, labels };
+  if (isPublished) await apply(parts, own, contents, signal);
+}
+
+/** Undefined if other clusters are not to know it. */
+function globalNamespace(session: Session, name: string): Namespace | undefined {
+  if (isReservedNamespace(name) || !isInGlobalNamespace(session, name)) return undefined;
+  return session.here.namespaces.store.get(objectKey(undefined, name));
+}
+
+async function write(
+  parts: Publisher,
+  {
+    name,
+    pods,
+    template,
+  }: { readonly name: string; readonly pods: readonly IdentityPod[]; readonly template?: Template },
+  signal: AbortSignal,
+): Promise<void> {
+  const { cluster } = parts.session;
+  await apply(parts, name, { cluster, type: "Pods", ...template, pods: [...pods] }, signal);
+}
+
+async function apply(parts: Publisher, name: string, contents: Contents, signal: AbortSignal): Promise<void> {
+  const { session, mailbox } = parts;
+  const current = mailbox.find(name);
+  const { publishedAt, ...before } = current?.spec ?? { publishedAt: undefined };
+  const isSame = publishedAt !== undefined && sameJson(before, withoutEmpty(contents));
+  await applyIfChanged(session.hub, IDENTITY_SLICES, {
+    current,
+    desired: {
+      metadata: { namespace: mailboxOf(session.cluster), name },
+      spec: { ...withoutEmpty(contents), publishedAt: isSame ? publishedAt : session.stopwatch.stamp() },
+    },
+    fieldManager: MEMBER_MANAGER,
+    returns: "metadata",
+    signal,
+  });
+}
+
+/** What is empty is not written. */
+function withoutEmpty(contents: Contents): Contents {
+  const isEmpty = (value: unknown): boolean =>
+    typeof value === "object" && value !== null && Object.keys(value).length === 0;
+  return Object.fromEntries(Object.entries(contents).filter(([, it]) => !isEmpty(it))) as unknown as Contents;
+}
+
+async function remove(
+  { session: { hub } }: Publisher,
+  slices: readonly IdentitySlice[],
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const it of slices)
+    if (names.includes(it.metadata.name) && !isDeleting(it))
+      await hub.delete(IDENTITY_SLICES, keyOf(it), { signal });
+}

@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  IDENTITY_DEMANDS,
+  IDENTITY_SLICES,
+  type IdentitySlice,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
+import { addNode } from "../support/mesh.ts";
+import { admit, type PodFacts, runPod, setGlobal } from "../support/pods.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
+
+let fleet: TestFleet;
+const hub = () => fleet.client("hub");
+const CLUSTER_LABEL = "io.cilium.k8s.policy.cluster";
+const IN_SYSTEM = { namespace: FLEET_SYSTEM_NAMESPACE };
+
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a", "b", "c"] });
+  for (const [at, name] of ["a", "b", "c"].entries()) {
+    await addNode(fleet.client(name), "n1", { address: `192.168.${at}.1`, podCIDR: `10.${at + 1}.0.0/16` });
+    await ensureNamespace(fleet.client(name), "shop");
+  }
+  await eventually(hub(), IDENTITY_DEMANDS, (all) => all.length === 3);
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+const run = (cluster: string, name: string, facts: PodFacts) =>
+  runPod(fleet.client(cluster), name, { namespace: "shop", ...facts });
+
+/** "address labels" of the pods that a cluster knows of others. */
+function pods(slices: readonly IdentitySlice[]): string[] {
+  return slices
+    .flatMap(({ spec }) =>
+      (spec.pods ?? []).map(
+        (it) => `${it.addresses.join()} ${JSON.stringify({ ...spec.labels, ...it.labels })}`,
+      ),
+    )
+    .toSorted();
+}
+
+function known(cluster: string, wanted: readonly string[]): Promise<readonly IdentitySlice[]> {
+  return eventually(
+    fleet.client(cluster),
+    IDENTITY_SLICES,
+    (all) => JSON.stringify(pods(all)) === JSON.stringify(wanted.toSorted()),
+    IN_SYSTEM,
+  );
+}
+
+describe("pods of other clusters", () => {
+  it("are known where a policy selects them, and nowhere else", async () => {
+    await run("a", "web-1", { labels: { app: "web" }, address: "10.1.0.5" });
+    await run("a", "web-2", { labels: { app: "web" }, address: "10.1.0.6" });
+    await run("a", "db-1", { labels: { app: "db" }, address: "10.1.0.7" });
+    await run("c", "web-1", { labels: { app: "web" }, address: "10.3.0.5" });
+    await admit(fleet.client("b"), "web-of-a", {
+      namespace: "shop",
+      labels: { app: "web", [CLUSTER_LABEL]: "a" },
+    });
+    const slices = await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.6 {"app":"web"}']);
+    expect(slices.find((it) => it.spec.type === "Pods")?.spec).toMatchObject({
+      cluster: "a",
+      namespace: "shop",
+      serviceAccount: "default",
+      ports: [{ name: "http", protocol: "TCP", port: 8080 }],
+    });
+    expect(slices.filter((it) => it.spec.type === "Namespace").map((it) => it.spec)).toMatchObject([
+      { cluster: "a", namespace: "shop", labels: { "kubernetes.io/metadata.name": "shop" } },
+    ]);
+    expect(await slicesIn("c")).toEqual([]);
+    expect(await slicesIn("a")).toEqual([]);
+    const published = await hub().list(IDENTITY_SLICES, { namespace: mailboxOf("c") });
+    expect(published.items).toEqual([]);
+  });
+
+  it("are known by their new labels after one write on the hub, and gone with the pod", async () => {
+    await fleet
+      .client("a")
+      .mergePatch(PODS, objectKey("shop", "db-1"), { metadata: { labels: { app: "web", tier: "1" } } });
+    await known("b", [
+      '10.1.0.5 {"app":"web"}',
+      '10.1.0.6 {"app":"web"}',
+      '10.1.0.7 {"app":"web","tier":"1"}',
+    ]);
+    await fleet.client("a").delete(PODS, objectKey("shop", "db-1"), { gracePeriodSeconds: 0 });
+    await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.6 {"app":"web"}']);
+  });
+
+  it("are forgotten at once when their namespace stops being global, and known again when it is", async () => {
+    await setGlobal(fleet.client("a"), "shop", "false");
+    await eventually(fleet.client("b"), IDENTITY_SLICES, (all) => all.length === 0, IN_SYSTEM);
+    await eventually(hub(), IDENTITY_SLICES, (all) => all.length === 0);
+    await setGlobal(fleet.client("a"), "shop", null);
+    await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.6 {"app":"web"}']);
+  });
+
+  it("are not known any more without the policy", async () => {
+    await fleet.client("b").delete(NETWORK_POLICIES, objectKey("shop", "web-of-a"));
+    await eventually(fleet.client("b"), IDENTITY_SLICES, (all) => all.length === 0, IN_SYSTEM);
+    await eventually(hub(), IDENTITY_SLICES, (all) => all.length === 0);
+    await eventuallyOne(
+      hub(),
+      IDENTITY_DEMANDS,
+      objectKey(mailboxOf("a"), "a"),
+      (it) => it.status?.wanted?.requests.length === 0,
+    );
+  });
+});
+
+async function slicesIn(cluster: string): Promise<IdentitySlice[]> {
+  return (await fleet.client(cluster).list(IDENTITY_SLICES, IN_SYSTEM)).items;
+}
