@@ -75,6 +75,7 @@ export default defineConfig({
           name: "integration",
           // A third of their time is spent waiting.
           maxWorkers: Math.ceil(1.5 * availableParallelism()),
+          sequence: { groupOrder: 2 },
           include: [INTEGRATION, "{test,packages/*/test}/**/*.test.ts"],
           setupFiles: SETUP,
           exclude: ["test/{lab,release}/**", "test/e2e/fleet.test.ts", ...UNIT.slice(1), ...EXCLUDED],
