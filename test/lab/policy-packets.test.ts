@@ -1,6 +1,9 @@
 /** Network policies with packets: two nodes with the real kernel, and an API server in memory. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { PolicyWorld, PORTS } from "./policy-world.ts";
@@ -66,4 +69,86 @@ describeOnKernel("the table of policies", () => {
       ["x/a", "x/c", "y/a", "y/b"].flatMap((it) => PORTS.map((port) => `${it} -> x/b:${port}`)),
     );
   });
+
+  const onlyFromB = [
+    policy("x", "p", {
+      podSelector: { matchLabels: { pod: "a" } },
+      ingress: [{ from: [{ podSelector: { matchLabels: { pod: "b" } } }] }],
+    }),
+  ];
+
+  it("ends an established connection that a policy has come to deny, and keeps the others", async () => {
+    await world.setPolicies([]);
+    const host = world.pod("x/a").peer.v4;
+    const open = async (from: string) => {
+      const { peer } = world.pod(from);
+      const { handle } = await peer.ask("open", { host, port: 80 });
+      return async () => (await Promise.race([peer.ask("say", { handle }), silence()])) !== undefined;
+    };
+    const [kept, lost, far] = [await open("x/b"), await open("x/c"), await open("y/a")];
+    await world.setPolicies(onlyFromB);
+    // Conntrack is read for a share of the time only.
+    await expect.poll(lost).toBe(false);
+    await expect.poll(far).toBe(false);
+    expect(await kept()).toBe(true);
+  });
+
+  it("cuts a pod off whose policies are not known yet, except from its node", async () => {
+    await world.setPolicies(onlyFromB);
+    await world.setAddresses("x/a", false);
+    expect(await world.asks("x/b", "x/a", { port: 80 })).toBe(false);
+    expect(await world.asks("x/a", "y/a", { port: 80 })).toBe(false);
+    await world.setAddresses("x/a", true);
+    expect(await world.asks("x/b", "x/a", { port: 80 })).toBe(true);
+    expect(await world.asks("x/c", "x/a", { port: 80 })).toBe(false);
+    expect(await world.asks("x/a", "y/a", { port: 80 })).toBe(true);
+  });
+
+  it("changes nothing, and no connection, when its agent starts again", async () => {
+    await world.setPolicies(onlyFromB);
+    const { peer } = world.pod("x/b");
+    const { handle } = await peer.ask("open", { host: world.pod("x/a").peer.v6, port: 80 });
+    const before = await world.table(1);
+    await world.stopAgent(1);
+    expect(await world.table(1)).toBe(before);
+    await world.startAgent(1);
+    expect(await world.table(1)).toBe(before);
+    expect((await peer.ask("say", { handle })).from).toBe("x/a");
+  });
+
+  it("is made whole again by an agent that finds a part of it", async () => {
+    await world.setPolicies(onlyFromB);
+    const withoutHandles = async () => (await world.table(1)).replaceAll(/ # handle \d+/g, "");
+    const before = await withoutHandles();
+    for (const damage of [
+      ["flush", "chain", "inet", "fairlead-policy", "forward"],
+      ["flush", "set", "inet", "fairlead-policy", "isolated-4"],
+      ["flush", "map", "inet", "fairlead-policy", "ingress-4"],
+      ["delete", "table", "inet", "fairlead-policy"],
+    ]) {
+      await world.stopAgent(1);
+      await world.nft(1, ...damage);
+      await world.startAgent(1);
+      expect(await withoutHandles()).toBe(before);
+    }
+  });
+
+  it("enforces the policies of a namespace that is being deleted until the namespace is gone", async () => {
+    await world.setPolicies(onlyFromB);
+    const key = objectKey(undefined, "x");
+    await world.client.mergePatch(NAMESPACES, key, { metadata: { finalizers: ["example.com/content"] } });
+    await world.client.delete(NAMESPACES, key);
+    await world.setPolicies([]);
+    expect(await world.asks("x/c", "x/a", { port: 80 })).toBe(false);
+    await world.client.mergePatch(NAMESPACES, key, { metadata: { finalizers: [] } });
+    await world.settled();
+    expect(await world.client.find(NAMESPACES, key)).toBeUndefined();
+    expect(await world.table(1)).not.toContain("goto deny");
+  });
 });
+
+function silence(): Promise<undefined> {
+  return new Promise((resolve) => {
+    systemClock.after(500, () => resolve(undefined));
+  });
+}

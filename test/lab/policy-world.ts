@@ -7,6 +7,7 @@ import { MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "@fairlead/fleet/api/fairlea
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { NodePolicies } from "@fairlead/fleet/dataplane/policy/node-policies.ts";
 import { byText } from "@fairlead/base/text.ts";
+import { exec } from "@fairlead/base/exec.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { NAMESPACES, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
@@ -15,6 +16,7 @@ import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/network
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { type NetnsFixture, netnsFixture } from "../support/netns-fixture.ts";
 import { addPod, ip, type Peer, startPeer } from "./proxy-world.ts";
 
@@ -47,7 +49,10 @@ export class PolicyWorld implements AsyncDisposable {
   readonly #fixture: NetnsFixture = netnsFixture();
   readonly #children: ChildProcess[] = [];
   readonly #pods = new Map<string, StartedPod>();
-  readonly #agents: (NodePolicies & AsyncDisposable)[] = [];
+  readonly #agents = new Map<
+    NodeNumber,
+    { readonly agent: NodePolicies; readonly stack: AsyncDisposable & { disposeAsync(): Promise<void> } }
+  >();
   readonly #stack = new AsyncDisposableStack();
 
   static async start(pods: readonly WorldPod[]): Promise<PolicyWorld> {
@@ -72,8 +77,7 @@ export class PolicyWorld implements AsyncDisposable {
     return this.#fixture.netns(nodeName(node));
   }
 
-  /** @returns What stops it. */
-  async startAgent(node: NodeNumber): Promise<NodePolicies> {
+  async startAgent(node: NodeNumber): Promise<void> {
     const deps = systemDeps(silentLogger);
     const networks = createInformer(this.client, MESH_NETWORKS, {}, deps);
     networks.start(AbortSignal.timeout(600_000));
@@ -84,19 +88,40 @@ export class PolicyWorld implements AsyncDisposable {
       netns: await this.netns(node),
       deps,
     });
-    this.#stack.use(networks);
-    this.#stack.use(agent);
-    this.#agents.push(agent);
+    const stack = new AsyncDisposableStack();
+    stack.use(networks);
+    stack.use(agent);
+    this.#stack.use(stack);
+    this.#agents.set(node, { agent, stack });
     await agent.start(AbortSignal.timeout(600_000));
     await this.settled();
-    return agent;
+  }
+
+  async stopAgent(node: NodeNumber): Promise<void> {
+    await this.#agents.get(node)?.stack.disposeAsync();
+    this.#agents.delete(node);
+  }
+
+  /** The table of a node with the handles of all that is in it: what is recreated has another one. */
+  async table(node: NodeNumber): Promise<string> {
+    return this.#run(node, "nft", ["--handle", "list", "table", "inet", "fairlead-policy"]);
+  }
+
+  /** Changes the kernel of a node as another program may. */
+  async nft(node: NodeNumber, ...words: readonly string[]): Promise<void> {
+    await this.#run(node, "nft", words);
+  }
+
+  async #run(node: NodeNumber, command: string, words: readonly string[]): Promise<string> {
+    const line = inNetns(await this.netns(node), command, words);
+    return (await exec(line.command, line.args, { timeoutMs: 10_000 })).stdout;
   }
 
   /** Until the kernel of both nodes has what the API server has. */
   async settled(): Promise<void> {
     // Watches of the server in memory deliver in later turns of the event loop.
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
-    for (const it of this.#agents) await it.idle(AbortSignal.timeout(20_000));
+    for (const { agent } of this.#agents.values()) await agent.idle(AbortSignal.timeout(20_000));
   }
 
   pod(id: string): StartedPod {
@@ -114,6 +139,19 @@ export class PolicyWorld implements AsyncDisposable {
     for (const it of (await this.client.list(NETWORK_POLICIES)).items)
       await this.client.delete(NETWORK_POLICIES, objectKey(it.metadata.namespace, it.metadata.name));
     for (const it of policies) await this.client.create(NETWORK_POLICIES, it);
+    await this.settled();
+  }
+
+  /** The API server learns the addresses of a pod that runs already, or learns that the pod is gone. */
+  async setAddresses(id: string, isKnown: boolean): Promise<void> {
+    const { namespace, name, peer } = this.pod(id);
+    const podIPs = isKnown ? [{ ip: peer.v4 }, { ip: peer.v6 }] : [];
+    await this.client.mergePatch(
+      PODS,
+      objectKey(namespace, name),
+      { status: { podIPs } },
+      { subresource: "status" },
+    );
     await this.settled();
   }
 
