@@ -2,7 +2,7 @@
 
 import type { ChildProcess } from "node:child_process";
 import { type IdentitySlice, IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
-import { MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { ADDRESS_BLOCKS, MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { NodePolicies } from "@fairlead/fleet/dataplane/policy/node-policies.ts";
@@ -80,16 +80,20 @@ export class PolicyWorld implements AsyncDisposable {
   async startAgent(node: NodeNumber): Promise<void> {
     const deps = systemDeps(silentLogger);
     const networks = createInformer(this.client, MESH_NETWORKS, {}, deps);
-    networks.start(AbortSignal.timeout(600_000));
+    const blocks = createInformer(this.client, ADDRESS_BLOCKS, {}, deps);
+    for (const it of [networks, blocks]) it.start(AbortSignal.timeout(600_000));
     const agent = new NodePolicies({
       client: this.client,
       nodeName: nodeName(node),
       networks,
+      blocks,
+      fleetNetns: "/nowhere/fleet",
       netns: await this.netns(node),
       deps,
     });
     const stack = new AsyncDisposableStack();
     stack.use(networks);
+    stack.use(blocks);
     stack.use(agent);
     this.#stack.use(stack);
     this.#agents.set(node, { agent, stack });

@@ -1,9 +1,8 @@
 import { readdir } from "node:fs/promises";
-import type { MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { AddressBlock, MeshNetwork, NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import type { ClusterSettings } from "#policy/compile/labels.ts";
 import { Enforced } from "#policy/enforced.ts";
-import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
@@ -12,43 +11,54 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
-import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
-import { CutFlows } from "./cut-flows.ts";
+import { isNetns } from "@fairlead/os/netns/netns.ts";
 import { engineOf } from "./engines.ts";
-import { isDenied, ownAddresses } from "./flows.ts";
 import { PolicyDraft } from "./policy-draft.ts";
-import { PolicyTable } from "./policy-table.ts";
 import { PolicySession } from "./session.ts";
+import { PolicySpace } from "./space.ts";
 
 export interface NodePoliciesOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
-  /** Started by the caller. */
+  /** Started by the caller, as are the blocks. */
   readonly networks: Informer<MeshNetwork>;
-  /** File of the network namespace to work in. Default: that of this process, which is the node's. */
+  /** Those of this cluster's nodes have the fleet addresses of pods. */
+  readonly blocks: Informer<AddressBlock>;
+  /** File of the node's network namespace. Default: that of this process. */
   readonly netns?: string;
+  /** File of the network namespace `fleet`, which is there in a parallel network. */
+  readonly fleetNetns: string;
   readonly deps: RuntimeDeps;
 }
 
 /** No watch reports that a cause in the node is gone. Unit: milliseconds. */
 const MAX_RETRY_MS = 10_000;
 
-/** How often the table is compared as a whole, in case that another program changed it. Unit: milliseconds. */
+/** How often the tables are compared as a whole, in case that another program changed them. Unit: milliseconds. */
 const COMPARE_MS = 60_000;
+
+/** How often the namespace `fleet` is looked for. Unit: milliseconds. */
+const LOOK_MS = 500;
 
 /** Devices of this namespace. */
 const DEVICES = "/sys/class/net";
 
+interface Network {
+  readonly mode: NetworkMode;
+  readonly settings: ClusterSettings;
+}
+
 /**
- * Network policies of one node: while its cluster is in a network and no network plugin enforces policies, the table holds what they say.
- * Stopping it leaves the table as it is; starting it changes only what is wrong.
+ * Network policies of one node, while its cluster is in a network: a table in the namespace of the node, unless a network plugin enforces
+ * policies there, and in a parallel network the same table in `fleet`, which no plugin sees. Stopping it leaves the tables as they are;
+ * starting it changes only what is wrong.
  */
 export class NodePolicies implements Component {
   readonly #options: NodePoliciesOptions;
   readonly #key: ObjectKey;
   readonly #controller: Controller;
-  readonly #stack = new AsyncDisposableStack();
-  readonly #table: PolicyTable;
+  readonly #node: PolicySpace;
+  #fleet: PolicySpace | undefined;
   #running: Running | undefined;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
   #engine: string | undefined;
@@ -57,7 +67,7 @@ export class NodePolicies implements Component {
     const { deps, networks, nodeName } = options;
     this.#options = options;
     this.#key = objectKey(undefined, nodeName);
-    this.#table = new PolicyTable(this.#stack.use(createNft(defined({ netns: options.netns }))));
+    this.#node = new PolicySpace(options.netns, deps);
     this.#controller = createController(
       {
         name: "policy",
@@ -70,68 +80,102 @@ export class NodePolicies implements Component {
     );
   }
 
-  /** Resolves when the kernel holds what the informers hold: for tests and benches. */
-  idle(signal: AbortSignal): Promise<void> {
-    return this.#controller.idle(signal);
-  }
-
   async start(signal: AbortSignal): Promise<void> {
     await this.#controller.start(signal);
     this.#controller.enqueue(this.#key);
   }
 
+  /** Resolves when the kernel holds what the informers hold: for tests and benches. */
+  idle(signal: AbortSignal): Promise<void> {
+    return this.#controller.idle(signal);
+  }
+
   /** In place of `start`. */
   remove(signal: AbortSignal): Promise<void> {
-    return this.#table.remove(signal);
+    return this.#node.remove(signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#controller[Symbol.asyncDispose]();
-    await this.#running?.[Symbol.asyncDispose]();
-    await this.#stack.disposeAsync();
+    await this.#stop();
+    this.#node[Symbol.dispose]();
   }
 
   async #reconcile(signal: AbortSignal): Promise<ReconcileResult | void> {
-    const { deps } = this.#options;
-    const settings = this.#settings();
-    const engine = settings === undefined ? undefined : engineOf(await readdir(DEVICES));
-    if (engine !== this.#engine && engine !== undefined)
-      deps.log.warn("the network plugin enforces policies itself: this agent does not", { engine });
-    this.#engine = engine;
-    if (settings === undefined || engine !== undefined) {
+    const network = this.#network();
+    if (network === undefined) {
       await this.#stop();
-      await this.#table.remove(signal);
-      return settings === undefined ? undefined : { requeueAfterMs: COMPARE_MS };
+      return this.#node.remove(signal);
     }
-    const running = await this.#run(settings, signal);
-    const now = deps.clock.monotonic();
+    const running = await this.#run(network, signal);
+    const now = this.#options.deps.clock.monotonic();
     if (now - this.#comparedAtMs >= COMPARE_MS) {
-      this.#table.doubt();
+      await this.#look(signal);
       this.#comparedAtMs = now;
     }
-    await running.sync(this.#table, signal);
-    return { requeueAfterMs: Math.max(1, this.#comparedAtMs + COMPARE_MS - now) };
+    const spaces = await this.#spaces(network.mode);
+    await running.sync(spaces, signal);
+    const lacksFleet = network.mode === "parallel" && this.#fleet === undefined;
+    return { requeueAfterMs: lacksFleet ? LOOK_MS : Math.max(1, this.#comparedAtMs + COMPARE_MS - now) };
+  }
+
+  /** Compares what no watch reports. */
+  async #look(signal: AbortSignal): Promise<void> {
+    this.#doubt();
+    const { netns, deps } = this.#options;
+    const engine = netns === undefined ? engineOf(await readdir(DEVICES)) : undefined;
+    if (engine !== undefined && engine !== this.#engine) {
+      deps.log.warn("the network plugin enforces policies in the node's network; this agent does not", {
+        engine,
+      });
+      await this.#node.remove(signal);
+    }
+    this.#engine = engine;
+  }
+
+  async #spaces(mode: NetworkMode): Promise<readonly PolicySpace[]> {
+    const { fleetNetns, deps } = this.#options;
+    const hasFleet = mode === "parallel" && (await isNetns(fleetNetns));
+    // The namespace would live on while something in it is open.
+    if (!hasFleet) this.#leaveFleet();
+    else this.#fleet ??= new PolicySpace(fleetNetns, deps);
+    return [
+      ...(this.#engine === undefined ? [this.#node] : []),
+      ...(this.#fleet === undefined ? [] : [this.#fleet]),
+    ];
   }
 
   /** Undefined: the cluster is in no network. */
-  #settings(): ClusterSettings | undefined {
+  #network(): Network | undefined {
     const network = [...this.#options.networks.store.list()].find((it) => !isDeleting(it));
     const cluster = network?.metadata.labels?.[OWN_CLUSTER_LABEL];
     if (network === undefined || cluster === undefined) return undefined;
-    return { cluster, isLocalByDefault: network.spec.policyDefaultLocalCluster ?? true };
+    const { mode, policyDefaultLocalCluster = true } = network.spec;
+    return { mode, settings: { cluster, isLocalByDefault: policyDefaultLocalCluster } };
   }
 
-  async #run(settings: ClusterSettings, signal: AbortSignal): Promise<Running> {
+  async #run({ settings }: Network, signal: AbortSignal): Promise<Running> {
     if (this.#running !== undefined && sameJson(this.#running.settings, settings)) return this.#running;
-    await this.#stop();
+    await this.#running?.[Symbol.asyncDispose]();
     const running = new Running(this.#options, settings, () => this.#controller.enqueue(this.#key));
     this.#running = running;
-    this.#table.doubt();
+    this.#doubt();
     await running.start(signal);
     return running;
   }
 
+  #doubt(): void {
+    this.#node.doubt();
+    this.#fleet?.doubt();
+  }
+
+  #leaveFleet(): void {
+    this.#fleet?.[Symbol.dispose]();
+    this.#fleet = undefined;
+  }
+
   async #stop(): Promise<void> {
+    this.#leaveFleet();
     await this.#running?.[Symbol.asyncDispose]();
     this.#running = undefined;
   }
@@ -143,40 +187,36 @@ class Running implements AsyncDisposable {
   readonly #session: PolicySession;
   readonly #draft = new PolicyDraft();
   readonly #enforced = new Enforced();
-  readonly #flows: CutFlows;
   readonly #stop = new AbortController();
 
   constructor(options: NodePoliciesOptions, settings: ClusterSettings, onChange: () => void) {
     this.settings = settings;
     this.#session = new PolicySession({ ...options, settings, onChange });
-    this.#flows = new CutFlows({
-      ...options.deps,
-      ...defined({ netns: options.netns }),
-      judge: () => {
-        // In another namespace the node has no addresses.
-        const own = options.netns === undefined ? ownAddresses() : new Set();
-        return (flow) => isDenied(flow, this.#enforced, (it) => own.has(it));
-      },
-    });
   }
 
   start(signal: AbortSignal): Promise<void> {
     return this.#session.start(AbortSignal.any([signal, this.#stop.signal]));
   }
 
-  async sync(table: PolicyTable, signal: AbortSignal): Promise<void> {
+  async sync(spaces: readonly PolicySpace[], signal: AbortSignal): Promise<void> {
     const changes = this.#session.take();
     this.#draft.guard(this.#session.hasPolicies);
     this.#draft.setNodePrefixes(this.#session.podPrefixes);
     this.#draft.apply(changes);
     this.#enforced.apply(changes);
-    const ops = await table.sync(this.#draft, signal);
-    if (ops.length > 0) await this.#flows.cut();
+    const { table } = this.#draft;
+    const wanted = { ...table.takeChanges(), whole: table.whole, enforced: this.#enforced };
+    try {
+      for (const it of spaces) await it.sync(wanted, signal);
+    } catch (error) {
+      // Others may lack the changes, too.
+      for (const it of spaces) it.doubt();
+      throw error;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#session[Symbol.asyncDispose]();
-    this.#flows[Symbol.dispose]();
   }
 }

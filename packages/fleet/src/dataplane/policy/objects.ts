@@ -7,9 +7,13 @@ import type { Container, Namespace, Node, Pod } from "@fairlead/kube/api/core/v1
 /** Objects of the API as policies see them. Pure. */
 
 /** Undefined: not a pod to policies. Its traffic is that of the node, or there is none. */
-export function podOf(pod: Pod, cluster: string): PolicyPod | undefined {
+export function podOf(
+  pod: Pod,
+  cluster: string,
+  fleetAddresses: readonly string[] = [],
+): PolicyPod | undefined {
   const { metadata, spec } = pod;
-  const addresses = addressesOf(pod);
+  const addresses = addressesOf(pod, fleetAddresses);
   if (addresses.length === 0) return undefined;
   return {
     cluster,
@@ -23,9 +27,10 @@ export function podOf(pod: Pod, cluster: string): PolicyPod | undefined {
   };
 }
 
-function addressesOf({ spec, status }: Pod): readonly IpAddress[] {
+function addressesOf({ spec, status }: Pod, fleetAddresses: readonly string[]): readonly IpAddress[] {
   const hasEnded = status?.phase === "Succeeded" || status?.phase === "Failed";
-  return spec?.hostNetwork === true || hasEnded ? [] : parsed((status?.podIPs ?? []).map((it) => it.ip));
+  if (spec?.hostNetwork === true || hasEnded) return [];
+  return parsed([...(status?.podIPs ?? []).map((it) => it.ip), ...fleetAddresses]);
 }
 
 /** Each node holds the pods of the whole cluster: what policies see of them, and no more. */

@@ -1,12 +1,12 @@
-import { diffTable, type NftOp } from "@fairlead/os/nft/diff.ts";
+import { diffTable } from "@fairlead/os/nft/diff.ts";
 import type { NftDriver } from "@fairlead/os/nft/driver.ts";
+import type { NftTable } from "@fairlead/os/nft/state.ts";
 import { POLICY_TABLE } from "./names.ts";
-import type { PolicyDraft } from "./policy-draft.ts";
 
 /** The table in one network namespace: what is wanted is written there by the smallest change. */
 export class PolicyTable {
   readonly #nft: NftDriver;
-  /** Whether the kernel holds what the draft held when its changes were taken last. */
+  /** Whether the kernel holds what was wanted last. */
   #isKnown = false;
 
   constructor(nft: NftDriver) {
@@ -21,26 +21,30 @@ export class PolicyTable {
   /**
    * One transaction: no packet meets a chain that is not complete, or a pod whose chain is not there.
    *
-   * @returns What was done.
+   * @param wanted - The table, and what changed since the last call.
+   * @returns Whether anything was changed.
    */
-  async sync({ table }: PolicyDraft, signal: AbortSignal): Promise<readonly NftOp[]> {
+  async sync(
+    {
+      before,
+      after,
+      whole,
+    }: { readonly before: NftTable; readonly after: NftTable; readonly whole: NftTable },
+    signal: AbortSignal,
+  ): Promise<boolean> {
     const isKnown = this.#isKnown;
     this.#isKnown = false;
-    const { before, after } = table.takeChanges();
     const ops = isKnown
       ? diffTable(before, after)
-      : diffTable(await this.#nft.read(POLICY_TABLE, signal), table.whole);
+      : diffTable(await this.#nft.read(POLICY_TABLE, signal), whole);
     await this.#nft.apply(POLICY_TABLE, ops, signal);
     this.#isKnown = true;
-    return ops;
+    return ops.length > 0;
   }
 
   async remove(signal: AbortSignal): Promise<void> {
     this.#isKnown = false;
-    await this.#nft.apply(
-      POLICY_TABLE,
-      diffTable(await this.#nft.read(POLICY_TABLE, signal), undefined),
-      signal,
-    );
+    const actual = await this.#nft.read(POLICY_TABLE, signal);
+    await this.#nft.apply(POLICY_TABLE, diffTable(actual, undefined), signal);
   }
 }

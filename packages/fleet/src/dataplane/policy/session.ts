@@ -4,6 +4,8 @@ import type { ClusterSettings } from "#policy/compile/labels.ts";
 import { compileNetworkPolicy } from "#policy/compile/network-policy.ts";
 import { Resolver } from "#policy/resolver/resolver.ts";
 import type { Changes } from "#policy/state.ts";
+import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import {
   type Namespace,
@@ -13,7 +15,7 @@ import {
   type Pod,
   PODS,
 } from "@fairlead/kube/api/core/v1/types.ts";
-import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
@@ -25,6 +27,8 @@ export interface SessionOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly settings: ClusterSettings;
+  /** Of this cluster's nodes: fleet addresses of pods. Started by the caller. */
+  readonly blocks: Informer<AddressBlock>;
   readonly deps: RuntimeDeps;
   /** There may be changes to take. */
   readonly onChange: () => void;
@@ -37,7 +41,10 @@ export class PolicySession implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly #nodes: Informer<Node>;
   readonly #namespaces: Informer<Namespace>;
+  readonly #pods: Informer<Pod>;
   readonly #informers: readonly Informer<KubeObject>[];
+  /** By UID of the pod. */
+  readonly #fleetAddresses = new Map<string, readonly string[]>();
   /** Keys of policies, by object. */
   readonly #policies = new Map<ObjectKey, readonly string[]>();
   /** Policies that went before their namespace did: its pods are still there. */
@@ -52,16 +59,29 @@ export class PolicySession implements AsyncDisposable {
     this.#resolver = new Resolver({ cluster: settings.cluster, node: nodeName });
     this.#nodes = this.#follow(NODES, {}, (it) => this.#onNode(it));
     this.#namespaces = this.#follow(NAMESPACES, {}, (it) => this.#onNamespace(it));
+    this.#pods = this.#follow(
+      PODS,
+      { trim: trimmedPod, indexes: { uid: (it) => [it.metadata.uid ?? ""] } },
+      (it) => this.#onPod(it),
+    );
     this.#informers = [
       this.#nodes,
       this.#namespaces,
-      this.#follow(PODS, { trim: trimmedPod }, (it) => this.#onPod(it)),
+      this.#pods,
       this.#follow(NETWORK_POLICIES, {}, (it) => this.#onPolicy(it)),
       this.#follow(IDENTITY_SLICES, { namespace: FLEET_SYSTEM_NAMESPACE }, (it) => this.#onSlice(it)),
     ];
   }
 
   async start(signal: AbortSignal): Promise<void> {
+    const { blocks, onChange } = this.#options;
+    for (const it of blocks.store.list()) this.#onBlock({ key: keyOf(it), before: undefined, after: it });
+    this.#stack.use(
+      blocks.subscribe((change) => {
+        this.#onBlock(change);
+        onChange();
+      }),
+    );
     for (const it of this.#informers) it.start(signal);
     await Promise.all(this.#informers.map((it) => it.synced(signal)));
   }
@@ -75,11 +95,15 @@ export class PolicySession implements AsyncDisposable {
     return this.#policies.size > 0;
   }
 
-  /** The prefixes of this node's pods. */
+  /** The prefixes of this node's pods, and of their fleet addresses. */
   get podPrefixes(): readonly string[] {
-    const { podCIDR, podCIDRs } =
-      this.#nodes.store.get(objectKey(undefined, this.#options.nodeName))?.spec ?? {};
-    return podCIDRs ?? (podCIDR === undefined ? [] : [podCIDR]);
+    const { nodeName, blocks } = this.#options;
+    const { podCIDR, podCIDRs } = this.#nodes.store.get(objectKey(undefined, nodeName))?.spec ?? {};
+    const own = [...blocks.store.list()].filter((it) => it.spec.node === nodeName);
+    return [
+      ...(podCIDRs ?? (podCIDR === undefined ? [] : [podCIDR])),
+      ...own.flatMap(({ spec }) => [...spec.ipv4, ...spec.ipv6]),
+    ];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -103,10 +127,24 @@ export class PolicySession implements AsyncDisposable {
 
   #onPod({ before, after }: Change<Pod>): void {
     const { cluster } = this.#options.settings;
-    const pod = after === undefined ? undefined : podOf(after, cluster);
+    const fleetAddresses = this.#fleetAddresses.get(after?.metadata.uid ?? "") ?? [];
+    const pod = after === undefined ? undefined : podOf(after, cluster, fleetAddresses);
     const { namespace = "", name = "" } = (after ?? before)?.metadata ?? {};
     if (pod !== undefined) this.#resolver.upsertPod(pod);
     else this.#resolver.deletePod(cluster, namespace, name);
+  }
+
+  /** The pods that get or lose fleet addresses. */
+  #onBlock({ before, after }: Change<AddressBlock>): void {
+    const [was, is] = [before, after].map(addressesOfBlock);
+    for (const uid of new Set([...(was?.keys() ?? []), ...(is?.keys() ?? [])])) {
+      const addresses = is?.get(uid);
+      if (sameJson(addresses, this.#fleetAddresses.get(uid))) continue;
+      if (addresses === undefined) this.#fleetAddresses.delete(uid);
+      else this.#fleetAddresses.set(uid, addresses);
+      for (const pod of this.#pods.store.byIndex("uid", uid))
+        this.#onPod({ key: keyOf(pod), before: pod, after: pod });
+    }
   }
 
   #onNode({ before, after }: Change<Node>): void {
@@ -177,6 +215,12 @@ export class PolicySession implements AsyncDisposable {
       if (!namespaces.has(name) && isGone(`namespace ${cluster} ${name}`))
         this.#resolver.deleteNamespace(cluster, name);
   }
+}
+
+/** Those in use, by UID of the pod. */
+function addressesOfBlock(block: AddressBlock | undefined): ReadonlyMap<string, readonly string[]> {
+  const inUse = (block?.status?.allocations ?? []).filter((it) => it.releasedAt === undefined);
+  return new Map(inUse.map((it) => [it.podUID, [it.ipv4, it.ipv6]]));
 }
 
 const NOTHING: Told = { pods: [], namespaces: [], nodes: [] };

@@ -1,0 +1,70 @@
+import type { Enforced } from "#policy/enforced.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { NftTable } from "@fairlead/os/nft/state.ts";
+import { netnsInode } from "@fairlead/os/netns/netns.ts";
+import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { CutFlows } from "./cut-flows.ts";
+import { isDenied, ownAddresses } from "./flows.ts";
+import { PolicyTable } from "./policy-table.ts";
+
+export interface Wanted {
+  /** What changed since the last call, as it was and as it is. */
+  readonly before: NftTable;
+  readonly after: NftTable;
+  readonly whole: NftTable;
+  readonly enforced: Enforced;
+}
+
+/** One network namespace in which policies are enforced: its table and its flows. */
+export class PolicySpace implements Disposable {
+  readonly #netns: string | undefined;
+  readonly #stack = new DisposableStack();
+  readonly #table: PolicyTable;
+  readonly #flows: CutFlows;
+  #enforced: Enforced | undefined;
+  #inode: number | undefined;
+
+  /** @param netns - File of the network namespace. Undefined: that of this process. */
+  constructor(netns: string | undefined, deps: RuntimeDeps) {
+    this.#netns = netns;
+    this.#table = new PolicyTable(this.#stack.use(createNft(defined({ netns }))));
+    this.#flows = this.#stack.use(
+      new CutFlows({
+        ...deps,
+        ...defined({ netns }),
+        judge: () => {
+          const enforced = this.#enforced;
+          // The node has no addresses in other namespaces.
+          const own = netns === undefined ? ownAddresses() : new Set();
+          return (flow) => enforced !== undefined && isDenied(flow, enforced, (it) => own.has(it));
+        },
+      }),
+    );
+  }
+
+  /** The next `sync` compares everything. */
+  doubt(): void {
+    this.#table.doubt();
+  }
+
+  async sync({ enforced, ...wanted }: Wanted, signal: AbortSignal): Promise<void> {
+    const inode = this.#netns === undefined ? undefined : await netnsInode(this.#netns);
+    if (inode !== this.#inode) this.#table.doubt();
+    this.#inode = inode;
+    // What an agent that was killed did not come to is not known.
+    const isFirst = this.#enforced === undefined;
+    this.#enforced = enforced;
+    const isChanged = await this.#table.sync(wanted, signal);
+    if (isChanged || isFirst) await this.#flows.cut();
+  }
+
+  async remove(signal: AbortSignal): Promise<void> {
+    this.#enforced = undefined;
+    await this.#table.remove(signal);
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}
