@@ -1,7 +1,7 @@
 /** Network policies in the lab, with packets: inside one cluster, and between two in a flat network. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { isReady } from "@fairlead/fleet/domain/pods.ts";
@@ -123,9 +123,7 @@ describeOnKernel("network policies of a cluster", () => {
   });
 
   it("let a pod reach itself through a Service, and the node reach its pods", async () => {
-    const { spec } = await (
-      await lab.client(ONE)
-    ).get((await import("@fairlead/kube/api/core/v1/types.ts")).SERVICES, objectKey("work", "server"));
+    const { spec } = await (await lab.client(ONE)).get(SERVICES, objectKey("work", "server"));
     await untilReached(ONE, "server", spec?.clusterIPs ?? [], [80]);
     const pod = await (await lab.client(ONE)).get(PODS, objectKey("work", "server"));
     expect(isReady(found(pod))).toBe(true);
@@ -139,5 +137,19 @@ describeOnKernel("network policies of a cluster", () => {
       [TWO, "other-node"],
     ] as const)
       await untilReached(cluster, from, there, [80, 81]);
+  });
+
+  it("let in another cluster that a rule names by its label, and cut it off when the rule names the own one", async () => {
+    const only = async (name: string): Promise<void> =>
+      policy(ONE, "clusters", {
+        podSelector: { matchLabels: { app: "server" } },
+        ingress: [{ from: [{ podSelector: { matchLabels: { "io.cilium.k8s.policy.cluster": name } } }] }],
+      });
+    await only(TWO);
+    await untilReached(TWO, "other-node", there, [80, 81]);
+    await untilReached(ONE, "other-node", there, []);
+    await only(ONE);
+    await untilReached(ONE, "other-node", there, [80, 81]);
+    await untilReached(TWO, "other-node", there, []);
   });
 });
