@@ -6,6 +6,7 @@ import { watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Source } from "@fairlead/kube/types.ts";
 import { GLOBAL_NAMESPACE_ANNOTATION, isGlobalNamespace } from "#domain/global-namespace.ts";
 import { type GlobalSettings, isGlobalService, readGlobalSettings } from "#domain/global-service.ts";
+import type { MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { Session } from "./session.ts";
 
 /** The global Services of this cluster: those with the annotation, in namespaces that are global. */
@@ -48,6 +49,13 @@ function isGlobalByDefault({ mesh }: GlobalSession): boolean {
   return network?.spec.defaultGlobalNamespace ?? true;
 }
 
+/** Whether agents of nodes do for global Services what service proxies cannot. */
+export function hasNodeAgents({ mesh, nodeAgents }: Pick<Session, "mesh" | "nodeAgents">): boolean {
+  const [network] = mesh?.networks.store.list() ?? [];
+  const isInstalled = network?.spec.version !== undefined && nodeAgents !== undefined;
+  return network?.spec.mode === "parallel" || isInstalled;
+}
+
 /** What makes namespaces global, or local: the keys of their global Services are due at once. */
 export function watchingGlobalNamespaces(
   session: GlobalSession,
@@ -59,10 +67,13 @@ export function watchingGlobalNamespaces(
     annotation(before) === annotation(after) ? [] : globalKeys(session, key).flatMap(keysFor),
   );
   if (session.mesh === undefined) return [ofNamespace];
+  const terms = (it: MeshNetwork | undefined): unknown => [
+    it?.spec.defaultGlobalNamespace,
+    it?.spec.mode,
+    it?.spec.version,
+  ];
   const ofNetwork = watchingChanges(session.mesh.networks, ({ before, after }) =>
-    sameJson(before?.spec.defaultGlobalNamespace, after?.spec.defaultGlobalNamespace)
-      ? []
-      : globalKeys(session).flatMap(keysFor),
+    sameJson(terms(before), terms(after)) ? [] : globalKeys(session).flatMap(keysFor),
   );
   return [ofNamespace, ofNetwork];
 }

@@ -40,7 +40,7 @@ export function readGlobalExport(view: ExportView): GlobalExport | undefined {
 type Finding = Pick<NewCondition, "reason" | "message">;
 
 export function globalCondition(
-  view: Pick<ExportView, "current" | "refused">,
+  view: Pick<ExportView, "current" | "refused" | "hasNodeAgents">,
   found: GlobalExport,
 ): NewCondition {
   const wrong = findWrong(view, found);
@@ -59,12 +59,13 @@ function say(status: NewCondition["status"], { reason, message }: Finding): NewC
 }
 
 function findWrong(
-  view: Pick<ExportView, "current" | "refused">,
+  view: Pick<ExportView, "current" | "refused" | "hasNodeAgents">,
   { settings, exported, hindrance }: GlobalExport,
 ): Finding[] {
   return [
     ...(hindrance === undefined ? [] : [hindrance]),
     ...ignored(settings),
+    ...(view.hasNodeAgents === false && hindrance === undefined ? withoutAgents(settings) : []),
     ...(exported === undefined ? [] : saidByHub(view)),
   ];
 }
@@ -80,6 +81,19 @@ const IMPORT_ONLY: Finding = {
 
 function ignored({ problems }: GlobalSettings): Finding[] {
   return problems.length === 0 ? [] : [{ reason: "InvalidAnnotation", message: problems.join("; ") }];
+}
+
+/** What the cluster's service proxy does in the place of what is asked. */
+function withoutAgents({ affinity, syncsSlices }: GlobalSettings): Finding[] {
+  const lost = [
+    ...(affinity === "remote"
+      ? ['affinity "remote": service proxies use endpoints of this cluster, too']
+      : []),
+    ...(syncsSlices ? [] : ["endpoints of other clusters are hidden from service proxies"]),
+  ];
+  if (lost.length === 0) return [];
+  const message = `${lost.join("; ")}. Agents of the nodes do this; spec.version of the ClusterMeshProfile has them installed`;
+  return [{ reason: "NodeAgentsMissing", message }];
 }
 
 function saidByHub(view: Pick<ExportView, "current" | "refused">): Finding[] {

@@ -23,7 +23,12 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
-import { globalKeys, isInGlobalNamespace, watchingGlobalNamespaces } from "../global-services.ts";
+import {
+  globalKeys,
+  hasNodeAgents,
+  isInGlobalNamespace,
+  watchingGlobalNamespaces,
+} from "../global-services.ts";
 import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 import { planEvents } from "./events.ts";
@@ -106,6 +111,7 @@ function viewOf(session: Session, key: ObjectKey, refused?: string): ExportView 
     mcs: live(here.mcsExports.store.get(key)),
     service: here.services.store.get(key),
     isGlobalNamespace: isInGlobalNamespace(session, namespace ?? ""),
+    hasNodeAgents: hasNodeAgents(session),
     current: currentExport(session, key),
     left: membershipOf(session) === "leave" ? session.cluster : undefined,
     refused,
