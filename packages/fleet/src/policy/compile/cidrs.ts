@@ -27,7 +27,7 @@ export function prefixOfPart(part: Part, refuse: Refuse, canBeAddress = false): 
 }
 
 /** How many exceptions one CIDR has at most: each costs up to 128 prefixes. */
-const MAX_EXCEPTIONS = 1000;
+const MAX_EXCEPTIONS = 250;
 
 /**
  * What is left of `cidr` without the exceptions. An exception that cannot be read, or is outside, refuses the whole: to leave it out

@@ -1,3 +1,5 @@
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
+import type { CiliumCidrGroup } from "#api/cilium.io/v2/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Compilation, CompiledPolicy, PolicyId, Refusal, Rule } from "../model.ts";
 import type { ClusterSettings } from "./labels.ts";
@@ -8,6 +10,22 @@ export interface PolicySettings extends ClusterSettings {
   /** `policy-cidr-match-mode` of Cilium: whether CIDRs in its kinds match known pods and nodes. */
   readonly cidrMatchesPods: boolean;
   readonly cidrMatchesNodes: boolean;
+}
+
+/** A Service of the own cluster, as `toServices` needs it. */
+export interface PolicyService {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Absent: the service has the addresses of its slices. */
+  readonly selector?: Readonly<Record<string, string>>;
+  readonly addresses: readonly IpAddress[];
+}
+
+/** Objects that policies refer to. `Compilation.reads` says which of them a policy was compiled with. */
+export interface PolicyObjects {
+  readonly cidrGroups: readonly CiliumCidrGroup[];
+  readonly services: readonly PolicyService[];
 }
 
 /** Collects what is refused while an object is compiled. */

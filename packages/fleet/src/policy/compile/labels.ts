@@ -1,3 +1,4 @@
+import type { Fields } from "@fairlead/base/fields.ts";
 import { type Attribute, type Requirement, type Selector, selectorOf } from "../selector.ts";
 import { isPresent, open, type Part, partsAt, type Refuse, shown, textOf } from "./part.ts";
 
@@ -7,7 +8,8 @@ export const NAMESPACE_LABEL = "io.kubernetes.pod.namespace";
 const SERVICE_ACCOUNT_LABEL = "io.cilium.k8s.policy.serviceaccount";
 const NAMESPACE_LABELS_PREFIX = "io.cilium.k8s.namespace.labels.";
 
-export type AttributeOfKey = (key: string) => Attribute;
+/** Undefined: no pod or node can have such a label. */
+export type AttributeOfKey = (key: string) => Attribute | undefined;
 
 export function podAttribute(key: string): Attribute {
   if (key === CLUSTER_LABEL) return "cluster";
@@ -38,14 +40,17 @@ export function requirementsOf(
   if (fields === undefined) return undefined;
   const labels = pairsOf({ path: `${part.path}.matchLabels`, value: fields["matchLabels"] }, refuse);
   const expressions = partsAt(fields, part.path, "matchExpressions") ?? [];
-  const read = expressions.map((it) => expressionOf(it, attributeOf, refuse));
-  if (labels === undefined || read.includes(undefined)) return undefined;
-  const pairs = labels.map(([key, value]): Requirement => ({
-    attribute: attributeOf(key),
-    operator: "In",
-    values: [value],
-  }));
-  return [...pairs, ...read.filter((it) => it !== undefined)];
+  const pairs = labels?.map(([key, value]): Requirement | undefined => {
+    const attribute = attributeOf(key) ?? refuseKey(`${part.path}.matchLabels`, key, refuse);
+    return attribute && isIn(attribute, value);
+  });
+  const read = [...(pairs ?? []), ...expressions.map((it) => expressionOf(it, attributeOf, refuse))];
+  const found = read.filter((it) => it !== undefined);
+  return pairs === undefined || found.length < read.length ? undefined : found;
+}
+
+function refuseKey(path: string, key: string, refuse: Refuse): undefined {
+  return refuse(path, `${shown(key)} is not a label that pods have here; use the source "k8s" or none.`);
 }
 
 function pairsOf({ path, value }: Part, refuse: Refuse): readonly [string, string][] | undefined {
@@ -63,24 +68,36 @@ function expressionOf(part: Part, attributeOf: AttributeOfKey, refuse: Refuse): 
   if (fields === undefined) return undefined;
   const { key, operator } = fields;
   if (typeof key !== "string" || key === "") return refuse(`${part.path}.key`, "A label key is required.");
-  const parts = partsAt(fields, part.path, "values") ?? [];
+  const attribute = attributeOf(key) ?? refuseKey(`${part.path}.key`, key, refuse);
+  if (!isOperator(operator)) {
+    const reason = `${shown(operator)} is not an operator; use In, NotIn, Exists or DoesNotExist.`;
+    return refuse(`${part.path}.operator`, reason);
+  }
+  const values = valuesOf(fields, part.path, operator, refuse);
+  return attribute && values && { attribute, operator, values };
+}
+
+type Operator = Requirement["operator"];
+
+function isOperator(value: unknown): value is Operator {
+  return value === "In" || value === "NotIn" || value === "Exists" || value === "DoesNotExist";
+}
+
+function valuesOf(
+  { values: list }: Fields,
+  path: string,
+  operator: Operator,
+  refuse: Refuse,
+): readonly string[] | undefined {
+  const parts = partsAt({ values: list }, path, "values") ?? [];
   const values = parts.map((it) => textOf(it, refuse)).filter((it) => it !== undefined);
   if (values.length < parts.length) return undefined;
-  switch (operator) {
-    case "In":
-    case "NotIn":
-      if (values.length === 0) return refuse(`${part.path}.values`, `${operator} needs at least one value.`);
-      return { attribute: attributeOf(key), operator, values };
-    case "Exists":
-    case "DoesNotExist":
-      if (values.length > 0) return refuse(`${part.path}.values`, `${operator} takes no values.`);
-      return { attribute: attributeOf(key), operator, values };
-    default:
-      return refuse(
-        `${part.path}.operator`,
-        `${shown(operator)} is not an operator; use In, NotIn, Exists or DoesNotExist.`,
-      );
-  }
+  const needsValues = operator === "In" || operator === "NotIn";
+  if (needsValues === values.length > 0) return values;
+  return refuse(
+    `${path}.values`,
+    `${operator} ${needsValues ? "needs at least one value" : "takes no values"}.`,
+  );
 }
 
 /** Where peers are that do not name a cluster: in the own one, or in all. */

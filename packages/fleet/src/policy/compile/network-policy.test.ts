@@ -64,15 +64,15 @@ describe("a NetworkPolicy", () => {
     expect(peer).toMatchObject({ matchesPods: true, matchesNodes: true });
   });
 
-  it("with 1,000 exceptions in a CIDR is compiled, and one with more allows nothing for it", () => {
-    const except = Array.from({ length: 1000 }, (_, index) => `2001:db8:${index}::1/128`);
+  it("with 250 exceptions in a CIDR is compiled, and one with more allows nothing for it", () => {
+    const except = Array.from({ length: 250 }, (_, index) => `2001:db8:${index}::1/128`);
     const rule = compiled(from({ ipBlock: { cidr: "2001:db8::/32", except } })).policies[0]?.ingress
       ?.rules[0];
     const peer = rule?.peers === "any" ? undefined : rule?.peers[0];
-    expect(peer?.kind === "cidr" && peer.prefixes.length).toBeGreaterThan(80_000);
+    expect(peer?.kind === "cidr" && peer.prefixes.length).toBeGreaterThan(20_000);
     expect(
       refused(from({ ipBlock: { cidr: "2001:db8::/32", except: [...except, "2001:db8:ffff::/48"] } })),
-    ).toEqual(["spec.ingress[0].from[0].ipBlock.except[1000]: matches nothing"]);
+    ).toEqual(["spec.ingress[0].from[0].ipBlock.except[250]: matches nothing"]);
   });
 
   it.each([

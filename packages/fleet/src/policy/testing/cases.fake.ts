@@ -1,5 +1,9 @@
 import { Enforced, type Flow } from "../enforced.ts";
-import { compileNetworkPolicy } from "../compile/network-policy.ts";
+import { compilePolicy, POLICY_KINDS, type PolicyKind } from "../compile/compile.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { doesFqdnMatch } from "../fqdn.ts";
+import { ciliumPolicy } from "./generate-cilium.fake.ts";
+import { clusterPolicy } from "./generate-cluster.fake.ts";
 import type { CompiledPolicy, Way } from "../model.ts";
 import { Resolver } from "../resolver/resolver.ts";
 import { Chance } from "./chance.fake.ts";
@@ -13,7 +17,8 @@ import {
   setPod,
   traffic,
 } from "./generate.fake.ts";
-import { isAllowed, type Question } from "./oracle.fake.ts";
+import { isAllowed } from "./oracle.fake.ts";
+import type { Question } from "./oracle-words.fake.ts";
 import { type Actor, actorsOf, isOwnNode, namespaceOf, type World } from "./world.fake.ts";
 
 /** Generated cases: a world that changes step by step, and after each step questions whose answers have to be those of the oracle. */
@@ -25,9 +30,19 @@ export interface Disagreement {
 }
 
 /** Runs a case; undefined if everything agrees. */
-export function runCase(seed: number, steps: number): Disagreement | undefined {
+export interface CaseOptions {
+  readonly steps: number;
+  /** Of each policy that a case has. */
+  readonly seen?: (policy: KubeObject) => void;
+}
+
+/** Runs a case; undefined if everything agrees. */
+export function runCase(
+  seed: number,
+  { steps, seen = () => undefined }: CaseOptions,
+): Disagreement | undefined {
   const chance = new Chance(seed);
-  const run = new Run(newWorld(chance));
+  const run = new Run(newWorld(chance), chance, seen);
   for (let step = 0; step < steps; step++) {
     run.churn(chance);
     const what = run.check(chance);
@@ -40,19 +55,23 @@ class Run {
   readonly world: World;
   readonly #resolver: Resolver;
   readonly #enforced: Enforced;
+  readonly #seen: (policy: KubeObject) => void;
   readonly #compiled = new Map<string, readonly CompiledPolicy[]>();
 
-  constructor(world: World) {
+  constructor(world: World, chance: Chance, seen: (policy: KubeObject) => void) {
     this.world = world;
+    this.#seen = seen;
     const own = world.nodes.get(`${world.cluster}/${world.node}`);
     this.#enforced = new Enforced(own?.addresses);
     this.#resolver = filled(world);
-    for (let index = 0; index < 3; index++) this.#addPolicy(new Chance(index), index);
+    for (let index = 0; index < 3; index++) this.#addPolicy(chance, index);
   }
 
   churn(chance: Chance): void {
     for (let count = 1 + chance.int(3); count > 0; count--) this.#change(chance);
-    this.#enforced.apply(this.#resolver.take());
+    const changes = this.#resolver.take();
+    this.#enforced.apply(changes);
+    for (const { key, state } of changes.sets) if (state === "new") answer(this.#enforced, this.world, key);
   }
 
   check(chance: Chance): string | undefined {
@@ -61,7 +80,10 @@ class Run {
 
   #change(chance: Chance): void {
     const { world } = this;
-    switch (chance.int(8)) {
+    switch (chance.int(11)) {
+      case 6:
+        this.#deletePolicy(chance);
+        return;
       case 0:
       case 1:
         this.#resolver.upsertPod(setPod(world, chance));
@@ -99,14 +121,37 @@ class Run {
   }
 
   #addPolicy(chance: Chance, number: number): void {
-    const policy = networkPolicy(chance, `policy-${number}`);
-    const key = `${policy.metadata.namespace}/${policy.metadata.name}`;
-    this.world.networkPolicies.set(key, policy);
-    const { policies, refusals } = compileNetworkPolicy(policy, this.world);
+    const name = `policy-${number}`;
+    const { world } = this;
+    const kind = chance.one(POLICY_KINDS);
+    if (kind === "NetworkPolicy") this.#use(kind, networkPolicy(chance, name), world.networkPolicies);
+    else if (kind === "ClusterNetworkPolicy")
+      this.#use(kind, clusterPolicy(chance, name, number), world.clusterPolicies);
+    else this.#use(kind, ciliumPolicy(chance, name, kind === "CiliumNetworkPolicy"), world.ciliumPolicies);
+  }
+
+  #use<T extends KubeObject>(kind: PolicyKind, policy: T, policies: Map<string, T>): void {
+    const key = `${kind}/${policy.metadata.namespace}/${policy.metadata.name}`;
+    this.#seen(policy);
+    policies.set(key, policy);
+    const { policies: compiled, refusals } = compilePolicy(kind, policy, this.world, this.world);
     const refused = refusals.find((it) => it.effect !== "part ignored");
-    if (refused !== undefined) throw new TypeError(`${refused.field}: ${refused.reason}`);
-    this.#compiled.set(key, policies);
-    for (const it of policies) this.#resolver.upsertPolicy(it);
+    if (refused !== undefined)
+      throw new TypeError(`${refused.field}: ${refused.reason} ${JSON.stringify(policy)}`);
+    for (const it of this.#compiled.get(key) ?? [])
+      if (!compiled.some((other) => other.key === it.key)) this.#resolver.deletePolicy(it.key);
+    this.#compiled.set(key, compiled);
+    for (const it of compiled) this.#resolver.upsertPolicy(it);
+  }
+
+  #deletePolicy(chance: Chance): void {
+    const { networkPolicies, ciliumPolicies, clusterPolicies } = this.world;
+    const keys = [...this.#compiled.keys()];
+    if (keys.length < 3) return;
+    const key = chance.one(keys);
+    for (const policies of [networkPolicies, ciliumPolicies, clusterPolicies]) policies.delete(key);
+    for (const it of this.#compiled.get(key) ?? []) this.#resolver.deletePolicy(it.key);
+    this.#compiled.delete(key);
   }
 
   /** The same world at once has to be enforced as it is step by step. */
@@ -115,7 +160,9 @@ class Run {
     const fresh = filled(this.world);
     for (const it of [...this.#compiled.values()].flat()) fresh.upsertPolicy(it);
     const other = new Enforced();
-    other.apply(fresh.take());
+    const changes = fresh.take();
+    other.apply(changes);
+    for (const { key } of changes.sets) answer(other, this.world, key);
     const [is, expected] = [this.#enforced.dump(), other.dump()].map((it) => stringified(it));
     return is === expected ? undefined : `step by step: ${is}\nat once: ${expected}`;
   }
@@ -138,11 +185,20 @@ class Run {
       };
       const verdict = this.#enforced.verdict(flow, way);
       const expected = isAllowed(world, question);
-      if (verdict.isAllowed !== expected)
-        return stringified({ question, expected, verdict, policies: [...world.networkPolicies.values()] });
+      if (verdict.isAllowed === expected) continue;
+      const { networkPolicies, ciliumPolicies, clusterPolicies } = world;
+      const policies = [networkPolicies, ciliumPolicies, clusterPolicies].flatMap((it) => [...it.values()]);
+      return stringified({ question, expected, verdict, isLocal: world.isLocalByDefault, policies });
     }
     return undefined;
   }
+}
+
+/** As a DNS proxy fills the sets of names. */
+function answer(enforced: Enforced, world: World, key: string): void {
+  if (!key.startsWith("fqdn:")) return;
+  for (const [name, addresses] of world.names)
+    if (doesFqdnMatch(name, key.slice("fqdn:".length))) enforced.resolved(key, addresses);
 }
 
 function isLocal(world: World, actor: Actor): boolean {
@@ -157,6 +213,7 @@ function filled(world: World): Resolver {
   for (const it of world.pods.values()) resolver.upsertPod(it);
   for (const it of world.namespaces.values()) resolver.upsertNamespace(it);
   for (const it of world.nodes.values()) resolver.upsertNode(it);
+  resolver.setApiServers(world.apiServers);
   return resolver;
 }
 

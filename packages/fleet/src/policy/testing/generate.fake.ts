@@ -14,12 +14,41 @@ import type { World } from "./world.fake.ts";
 
 export const CLUSTERS = ["a", "b", "c"];
 export const NAMESPACES = ["shop", "web", "db"];
-const APPS = ["cart", "front", "api"];
-const PORT_NAMES = ["http", "dns"];
-const PORTS = [53, 80, 443, 8080];
-const ACCOUNTS = ["default", "robot"];
-const TEAMS = ["red", "blue"];
+export const APPS = ["cart", "front", "api"];
+export const PORT_NAMES = ["http", "dns"];
+export const PORTS = [53, 80, 443, 8080];
+export const ACCOUNTS = ["default", "robot"];
+export const TEAMS = ["red", "blue"];
 export const EXTERNAL: readonly IpAddress[] = ["8.8.8.8", "10.9.0.1", "2001:db8::8"].map(parseAddress);
+
+const NAMES: World["names"] = new Map([
+  ["www.example.com", [parseAddress("8.8.8.8"), parseAddress("2001:db8::8")]],
+  ["a.b.example.com", [parseAddress("10.9.0.1"), parseAddress("10.1.0.2")]],
+  ["example.com", [parseAddress("192.168.0.1")]],
+]);
+
+function newCidrGroups(): World["cidrGroups"] {
+  return [
+    {
+      metadata: { name: "one", labels: { team: "red" } },
+      spec: { externalCIDRs: ["8.8.8.0/24", "10.1.0.0/16"] },
+    },
+    { metadata: { name: "two" }, spec: { externalCIDRs: ["10.9.0.0/16", "2001:db8::/32", "fd00::/16"] } },
+  ];
+}
+
+function newServices(): World["services"] {
+  return [
+    { namespace: "shop", name: "cart", labels: { app: "cart" }, selector: { app: "cart" }, addresses: [] },
+    { namespace: "web", name: "front", labels: {}, selector: { app: "front", tier: "1" }, addresses: [] },
+    {
+      namespace: "shop",
+      name: "out",
+      labels: { app: "cart" },
+      addresses: ["8.8.8.8", "10.2.0.3"].map(parseAddress),
+    },
+  ];
+}
 
 export function newWorld(chance: Chance): World {
   const world: World = {
@@ -30,7 +59,17 @@ export function newWorld(chance: Chance): World {
     namespaces: new Map(),
     nodes: new Map(),
     networkPolicies: new Map(),
+    ciliumPolicies: new Map(),
+    clusterPolicies: new Map(),
+    cidrGroups: [],
+    services: [],
+    apiServers: [parseAddress("192.168.0.2"), parseAddress("fd01::2")],
+    names: NAMES,
+    cidrMatchesPods: chance.is(0.3),
+    cidrMatchesNodes: chance.is(0.3),
   };
+  world.cidrGroups.push(...newCidrGroups());
+  world.services.push(...newServices());
   for (const cluster of CLUSTERS) for (const name of NAMESPACES) setNamespace(world, chance, cluster, name);
   for (const cluster of CLUSTERS) for (const name of ["n0", "n1"]) setNode(world, chance, cluster, name);
   for (let index = 0; index < 8; index++) setPod(world, chance);

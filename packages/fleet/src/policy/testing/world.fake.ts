@@ -1,5 +1,8 @@
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
+import type { CiliumCidrGroup, CiliumNetworkPolicy } from "#api/cilium.io/v2/types.ts";
+import type { ClusterNetworkPolicy } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
+import type { PolicyService } from "../compile/draft.ts";
 import type { PolicyNamespace, PolicyNode, PolicyPod } from "../model.ts";
 
 /** What a case of the tests consists of. */
@@ -11,6 +14,16 @@ export interface World {
   readonly namespaces: Map<string, PolicyNamespace>;
   readonly nodes: Map<string, PolicyNode>;
   readonly networkPolicies: Map<string, NetworkPolicy>;
+  /** CiliumNetworkPolicies, and CiliumClusterwideNetworkPolicies, which have no namespace. */
+  readonly ciliumPolicies: Map<string, CiliumNetworkPolicy>;
+  readonly clusterPolicies: Map<string, ClusterNetworkPolicy>;
+  readonly cidrGroups: CiliumCidrGroup[];
+  readonly services: PolicyService[];
+  readonly apiServers: readonly IpAddress[];
+  /** What DNS answered. */
+  readonly names: ReadonlyMap<string, readonly IpAddress[]>;
+  readonly cidrMatchesPods: boolean;
+  readonly cidrMatchesNodes: boolean;
 }
 
 /** One end of a flow. */
