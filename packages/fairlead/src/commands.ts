@@ -18,6 +18,13 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["leave", { summary: "remove a member from the fleet", load: () => import("#leave/main.ts") }],
   ["drain", { summary: "send new requests to other members", load: () => import("#drain/main.ts") }],
   [
+    "mesh",
+    {
+      summary: "connect members by profiles, with a preview and a way back",
+      load: () => import("#mesh/main.ts"),
+    },
+  ],
+  [
     "status",
     { summary: "show clusters, exports, imports and endpoints", load: () => import("#status/main.ts") },
   ],

@@ -22,6 +22,22 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
   leave: ["fairlead leave member-1 --hub-context hub --member-context member-1"],
   drain: ["fairlead drain member-1 --hub-context hub", "fairlead drain member-1 --hub-context hub --undo"],
+  mesh: ["fairlead mesh list", "fairlead mesh apply prod --what-if"],
+  "mesh create": [
+    "fairlead mesh create prod --member-selector env=prod",
+    "fairlead mesh create site --member-selector site=berlin --network parallel --version 0.2.0",
+  ],
+  "mesh apply": [
+    "fairlead mesh apply prod --what-if",
+    "fairlead mesh apply prod --batch 10",
+    "fairlead mesh apply prod --rollback",
+  ],
+  "mesh list": ["fairlead mesh list -o wide"],
+  "mesh show": ["fairlead mesh show prod -o yaml"],
+  "mesh list-members": ["fairlead mesh list-members prod --selector region=eu"],
+  "mesh status": ["fairlead mesh status prod"],
+  "mesh delete": ["fairlead mesh delete prod --disconnect"],
+  "mesh wait": ["fairlead mesh wait prod --timeout 300"],
   status: ["fairlead status --hub-context hub", "fairlead status --hub-context hub -o wide"],
   verify: [
     "fairlead verify --hub-context hub",

@@ -7,7 +7,7 @@ import { FLEET_SYSTEM_NAMESPACE, mailboxOf, viewNamespaceOf } from "#api/network
 import { byText } from "@fairlead/base/text.ts";
 import { isManual, type Selected, selectMembers, settingsOf } from "./mesh-members.ts";
 
-/** The objects on the hub and on members that follow from who belongs to which profile. Pure. */
+/** The objects on the hub and on members that depend on the members of profiles. Pure. */
 
 /** What is known of a fleet. */
 export interface MeshFleet {
@@ -137,19 +137,20 @@ function addServices(
     members.filter(readsView).map((it) => it.metadata.name),
     viewOf,
   );
-  for (const [view, inView] of Map.groupBy(exports, (it) => viewOf(it.cluster))) {
-    for (const [, shared] of Map.groupBy(inView, (it) => `${it.namespace}/${it.name}`)) {
-      const [{ namespace, name } = { namespace: "", name: "" }] = shared;
-      const clusters = shared.map((it) => it.cluster).toSorted(byText);
-      const slices = shared.flatMap((it) => it.slices);
-      add(undefined, ["ImportedService", view, mailboxName(namespace, name)], clusters);
-      for (const it of slices) add(undefined, ["EndpointSliceImport", view, it], "");
-      for (const importer of importers.get(view) ?? []) {
-        if (namespaces.get(importer)?.has(namespace) !== true) continue;
-        add(importer, ["ServiceImport", namespace, name], clusters);
-        add(importer, ["Service", namespace, derivedServiceName(namespace, name)], "");
-        for (const it of slices) add(importer, ["EndpointSlice", namespace, it], "");
-      }
+  const services = Map.groupBy(exports, (it) => `${viewOf(it.cluster)}/${it.namespace}/${it.name}`);
+  for (const [first, ...others] of services.values()) {
+    if (first === undefined) continue;
+    const { namespace, name, cluster } = first;
+    const view = viewOf(cluster);
+    const clusters = [first, ...others].map((it) => it.cluster).toSorted(byText);
+    const slices = [first, ...others].flatMap((it) => it.slices);
+    add(undefined, ["ImportedService", view, mailboxName(namespace, name)], clusters);
+    for (const it of slices) add(undefined, ["EndpointSliceImport", view, it], "");
+    const inView = importers.get(view) ?? [];
+    for (const importer of inView.filter((it) => namespaces.get(it)?.has(namespace) === true)) {
+      add(importer, ["ServiceImport", namespace, name], clusters);
+      add(importer, ["Service", namespace, derivedServiceName(namespace, name)], "");
+      for (const it of slices) add(importer, ["EndpointSlice", namespace, it], "");
     }
   }
 }

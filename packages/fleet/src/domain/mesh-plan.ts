@@ -30,7 +30,7 @@ export interface PlanRow {
   readonly action: PlanAction;
   readonly member: string;
   readonly state: MeshMemberState;
-  /** What stands in the way. */
+  /** Why the member cannot be added. */
   readonly error?: string;
 }
 

@@ -1,0 +1,257 @@
+import { defined } from "@fairlead/base/defined.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
+import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
+import { VERSION } from "@fairlead/base/version.ts";
+import {
+  type ApplyMode,
+  type AttachMode,
+  CLUSTER_MESH_PROFILES,
+  type ClusterMeshProfile,
+  type NetworkMode,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
+import {
+  applyPlan,
+  createProfile,
+  type Goal,
+  planFor,
+  untilConnected,
+} from "@fairlead/fleet/cli/mesh/apply.ts";
+import { getProfile, type MeshSnapshot, readMesh } from "@fairlead/fleet/cli/mesh/read.ts";
+import {
+  memberRows,
+  renderMembers,
+  renderPlan,
+  renderProfile,
+  renderProfiles,
+} from "@fairlead/fleet/cli/mesh/render.ts";
+import { renderMeshStatus, summarizeMesh } from "@fairlead/fleet/cli/mesh/status.ts";
+import type { ListOutput, ResultOutput } from "@fairlead/fleet/cli/output.ts";
+import type { MeshPlan } from "@fairlead/fleet/domain/mesh-plan.ts";
+import { parsePairs } from "@fairlead/fleet/domain/member-selector.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { matcherOfPairs } from "@fairlead/kube/objects/selector.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { loadContext } from "#shared/contexts.ts";
+import { preflight, type PreflightFlags } from "./preflight.ts";
+
+/** The code to end with where something is not connected: told apart from a command that failed. */
+const UNHEALTHY = 3;
+
+export interface HubFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly hubContext?: string | undefined;
+  readonly hubKubeconfig?: string | undefined;
+}
+interface Context {
+  readonly hub: KubeClient;
+  readonly deps: RuntimeDeps & { readonly progress: (step: string) => void };
+  readonly signal: AbortSignal;
+}
+
+async function onHub(
+  word: string,
+  flags: HubFlags,
+  body: (context: Context) => Promise<void>,
+): Promise<void> {
+  await runForPeople(`mesh ${word}`, async ({ deps, signal }) => {
+    const named = { file: flags.hubKubeconfig, context: flags.hubContext };
+    const config = await loadContext(named, flags.kubeconfig, process.env);
+    await using hub = connect(config, deps);
+    await checkReachable(hub, { who: "the hub", config }, deps, signal);
+    await body({ hub, deps: { ...deps, progress: sayStep }, signal });
+  });
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+type WithResult = HubFlags & { readonly output: ResultOutput };
+type WithList = HubFlags & { readonly output: ListOutput };
+
+interface CreateFlags extends WithResult {
+  readonly memberSelector?: string | undefined;
+  readonly network?: NetworkMode | undefined;
+  readonly apply?: ApplyMode | undefined;
+  readonly attach?: AttachMode | undefined;
+  readonly version?: string | undefined;
+  readonly defaultGlobalNamespace?: "true" | "false" | undefined;
+  readonly policyDefaultLocalCluster?: "true" | "false" | undefined;
+}
+
+export function create(name: string, flags: CreateFlags): Promise<void> {
+  return onHub("create", flags, async ({ hub, deps, signal }) => {
+    const { memberSelector, network: mode, apply: when, attach, version } = flags;
+    if (memberSelector !== undefined) checkSelector("--member-selector", memberSelector);
+    if (attach !== undefined && mode !== "parallel")
+      throw new FleetError("OPTION_INVALID", "--attach needs --network parallel");
+    const spec: Partial<ClusterMeshProfile["spec"]> = defined({
+      memberSelector: memberSelector === undefined ? undefined : { byLabel: memberSelector },
+      network: mode === undefined ? undefined : { mode, ...defined({ attach }) },
+      apply: when,
+      version,
+      defaultGlobalNamespace: parseBoolean(flags.defaultGlobalNamespace),
+      policyDefaultLocalCluster: parseBoolean(flags.policyDefaultLocalCluster),
+    });
+    const { profile, isNew } = await createProfile(hub, { name, spec }, signal);
+    const next =
+      profile.spec.apply === "Manual"
+        ? `; nothing changes on any cluster until "fairlead mesh apply ${name}"`
+        : "; the hub connects its members";
+    deps.progress(`${isNew ? "created" : "changed"} profile ${name}${next}`);
+    if (flags.output !== "text") print(renderProfile(profile, flags.output));
+  });
+}
+
+function checkSelector(flag: string, text: string): Record<string, string> {
+  try {
+    return parsePairs(text);
+  } catch (cause) {
+    const message = Error.isError(cause) ? cause.message : "";
+    throw new FleetError("OPTION_INVALID", `${flag}: ${message}`, { cause });
+  }
+}
+
+function parseBoolean(text: "true" | "false" | undefined): boolean | undefined {
+  return text === undefined ? undefined : text === "true";
+}
+
+interface ApplyFlags extends WithResult, PreflightFlags {
+  readonly whatIf?: true | undefined;
+  readonly plan?: string | undefined;
+  readonly rollback?: true | undefined;
+  readonly batch?: string | undefined;
+  readonly wait: boolean;
+  readonly timeout: string;
+}
+
+export function apply(name: string, flags: ApplyFlags): Promise<void> {
+  return onHub("apply", flags, async (context) => {
+    const { hub, deps, signal } = context;
+    const snapshot = await readMesh(hub, signal);
+    const profile = await getProfile(hub, name, signal);
+    const goal: Goal = flags.rollback === true ? "before" : "selected";
+    const plan = planFor(snapshot, profile, goal);
+    if (flags.whatIf === true || plan.problems.length > 0)
+      print(renderPlan(plan, snapshot.members, flags.output));
+    const checked = { profile, plan, snapshot, flags };
+    if (flags.whatIf !== true) return carryOut(context, checked, goal);
+    await preflight({ ...checked, isDry: true }, deps, signal);
+    if (plan.problems.length > 0) process.exitCode = UNHEALTHY;
+  });
+}
+
+interface Checked {
+  readonly profile: ClusterMeshProfile;
+  readonly plan: MeshPlan;
+  readonly snapshot: MeshSnapshot;
+  readonly flags: ApplyFlags;
+}
+
+async function carryOut({ hub, deps, signal }: Context, checked: Checked, goal: Goal): Promise<void> {
+  const { profile, plan, flags } = checked;
+  refusePlan(plan, flags.plan);
+  if (goal === "selected") await preflight({ ...checked, isDry: false }, deps, signal);
+  const batch =
+    flags.batch === undefined ? undefined : parseWhole("--batch", flags.batch, { min: 1, max: 255 });
+  const options = { batch, wait: flags.wait, timeoutMs: parseTimeout(flags.timeout) };
+  const done = await applyPlan(hub, { plan, profile, options }, deps, signal);
+  print(flags.output === "text" ? describe(done) : renderProfile(done, flags.output));
+}
+
+function describe(profile: ClusterMeshProfile): string {
+  return `${profile.metadata.name} is ${profile.status?.state ?? "applied"}`;
+}
+
+function refusePlan({ profile, problems, target }: MeshPlan, wanted: string | undefined): void {
+  if (problems.length > 0)
+    throw new FleetError(
+      "PRECONDITION_FAILED",
+      `profile ${profile} cannot be applied: ${problems.join("; ")}`,
+    );
+  if (wanted === undefined || wanted === target.operation) return;
+  throw new FleetError(
+    "PRECONDITION_FAILED",
+    `the plan is ${target.operation} now, not ${wanted}: members or settings changed; see --what-if`,
+  );
+}
+
+function parseTimeout(text: string): number {
+  return parseWhole("--timeout", text, { min: 1, max: 3600 }) * 1000;
+}
+
+export function list(flags: WithList): Promise<void> {
+  return onHub("list", flags, async ({ hub, signal }) => {
+    const { items } = await hub.list(CLUSTER_MESH_PROFILES, { signal });
+    print(renderProfiles(items, flags.output));
+  });
+}
+
+export function show(name: string, flags: WithResult): Promise<void> {
+  return onHub("show", flags, async ({ hub, signal }) => {
+    print(renderProfile(await getProfile(hub, name, signal), flags.output));
+  });
+}
+
+export function listMembers(
+  name: string,
+  flags: WithList & { readonly selector?: string | undefined },
+): Promise<void> {
+  return onHub("list-members", flags, async ({ hub, deps, signal }) => {
+    const { members } = await readMesh(hub, signal);
+    const profile = await getProfile(hub, name, signal);
+    const pairs = flags.selector === undefined ? undefined : checkSelector("--selector", flags.selector);
+    const matches = pairs === undefined ? () => true : matcherOfPairs(pairs);
+    const labels = new Map(members.map((it) => [it.metadata.name, it.metadata.labels]));
+    const rows = memberRows(profile, members).filter((it) => matches(labels.get(it.name)));
+    print(renderMembers(rows, flags.output, clockOfServer(hub, deps.clock).now()));
+  });
+}
+
+export function status(name: string, flags: WithResult): Promise<void> {
+  return onHub("status", flags, async ({ hub, deps, signal }) => {
+    const profile = await getProfile(hub, name, signal);
+    const nowMs = clockOfServer(hub, deps.clock).now();
+    const summary = summarizeMesh(profile, await readMesh(hub, signal), { version: VERSION, nowMs });
+    print(renderMeshStatus(summary, flags.output, nowMs));
+    if (summary.state !== "Connected") process.exitCode = UNHEALTHY;
+  });
+}
+
+type WithTimeout = WithResult & { readonly timeout: string };
+
+export function remove(
+  name: string,
+  flags: WithTimeout & { readonly disconnect?: true | undefined },
+): Promise<void> {
+  return onHub("delete", flags, async ({ hub, deps, signal }) => {
+    const timeoutMs = parseTimeout(flags.timeout);
+    const profile = await getProfile(hub, name, signal);
+    const members = profile.spec.applied?.members ?? [];
+    if (members.length > 0 && flags.disconnect !== true)
+      throw new FleetError(
+        "PRECONDITION_FAILED",
+        `profile ${name} has ${members.length} members: pass --disconnect to remove them first, or select others and apply it`,
+      );
+    if (members.length > 0) {
+      const plan = planFor(await readMesh(hub, signal), profile, "none");
+      await applyPlan(hub, { plan, profile, options: { wait: true, timeoutMs } }, deps, signal);
+    }
+    await hub.delete(CLUSTER_MESH_PROFILES, objectKey(undefined, name), { signal });
+    print(flags.output === "text" ? `deleted profile ${name}` : renderProfile(profile, flags.output));
+  });
+}
+
+export function wait(name: string, flags: WithTimeout): Promise<void> {
+  return onHub("wait", flags, async ({ hub, deps, signal }) => {
+    const timeoutMs = parseTimeout(flags.timeout);
+    const profile = await getProfile(hub, name, signal);
+    const done = await untilConnected(hub, profile, { ...deps, timeoutMs }, signal);
+    print(flags.output === "text" ? describe(done) : renderProfile(done, flags.output));
+  });
+}

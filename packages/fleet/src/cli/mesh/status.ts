@@ -1,0 +1,120 @@
+import type { ClusterMeshProfile, MeshState } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import { byNaturalText } from "@fairlead/base/text.ts";
+import { type ClusterPath, summarizePaths } from "../fleet/paths.ts";
+import { summarizeFleet } from "../fleet/status.ts";
+import { compareVersions } from "../fleet/versions.ts";
+import { renderData, type ResultOutput } from "../output.ts";
+import { type Column, renderAge, renderTable } from "../table.ts";
+import type { MeshSnapshot } from "./read.ts";
+
+/** The state of one profile's network, as `cilium clustermesh status` shows that of a mesh. Pure. */
+
+export interface MeshStatus {
+  readonly profile: string;
+  readonly state: MeshState;
+  readonly error?: string;
+  readonly members: readonly PeerStatus[];
+  /** Services that several members share, as "namespace/name". */
+  readonly globalServices: readonly string[];
+  /** Conditions that are not as they should be. */
+  readonly problems: readonly string[];
+}
+
+interface PeerStatus {
+  readonly name: string;
+  readonly state: string;
+  readonly error?: string;
+  /** When its newest data came. RFC 3339. */
+  readonly lastSync?: string;
+  readonly exports: number;
+  readonly endpoints: number;
+  readonly version?: string;
+  /** Of a parallel network: to how many of the other members it has a tunnel. */
+  readonly tunnels?: { readonly up: number; readonly of: number };
+}
+
+export function summarizeMesh(
+  profile: ClusterMeshProfile,
+  snapshot: MeshSnapshot,
+  { version, nowMs }: { readonly version: string; readonly nowMs: number },
+): MeshStatus {
+  const { clusters, services } = summarizeFleet(snapshot);
+  const versions = compareVersions(version, {
+    hub: undefined,
+    members: snapshot.members,
+    leases: snapshot.leases,
+  });
+  const { name } = profile.metadata;
+  const paths = summarizePaths(snapshot, nowMs).filter((it) => it.network === name);
+  const states = profile.status?.memberStates ?? [];
+  const names = new Set(states.map((it) => it.name));
+  return {
+    profile: name,
+    state: profile.status?.state ?? "NotConnected",
+    ...defined({ error: profile.status?.lastOperationError }),
+    members: states
+      .map(({ name: member, state, error }): PeerStatus => {
+        const cluster = clusters.find((it) => it.name === member);
+        return {
+          name: member,
+          state,
+          exports: cluster?.exports ?? 0,
+          endpoints: cluster?.endpoints ?? 0,
+          ...defined({
+            error,
+            lastSync: cluster?.lastSync,
+            version: versions.members?.find((it) => it.name === member)?.version,
+            tunnels: tunnelsOf(paths.filter((it) => it.from === member)),
+          }),
+        };
+      })
+      .toSorted((a, b) => byNaturalText(a.name, b.name)),
+    globalServices: services
+      .filter((it) => it.exports.filter(({ cluster }) => names.has(cluster)).length > 0)
+      .map((it) => `${it.namespace}/${it.name}`),
+    problems: (profile.status?.conditions ?? [])
+      .filter((it) => (it.status === "False") === POSITIVE.has(it.type))
+      .map((it) => `${it.type}: ${it.message}`),
+  };
+}
+
+/** Conditions that are well when they are True; the others are well when they are False. */
+const POSITIVE: ReadonlySet<string> = new Set(["Ready", "NodeAgentsInstalled"]);
+
+function tunnelsOf(paths: readonly ClusterPath[]): PeerStatus["tunnels"] {
+  const isUp = ({ tunnels }: ClusterPath): boolean =>
+    tunnels.some(({ path }) => path !== "none" && path !== "unknown");
+  return paths.length === 0 ? undefined : { up: paths.filter(isUp).length, of: paths.length };
+}
+
+export function renderMeshStatus(status: MeshStatus, output: ResultOutput, nowMs: number): string {
+  if (output !== "text") return renderData(status, output);
+  const { members, globalServices, problems } = status;
+  const connected = members.filter((it) => it.state === "Connected").length;
+  const head = `${status.profile}: ${status.state}, ${connected} of ${members.length} members connected, ${globalServices.length} services shared`;
+  const hasTunnels = members.some((it) => it.tunnels !== undefined);
+  const columns: readonly Column<PeerStatus>[] = [
+    { head: "MEMBER", cell: (it) => it.name },
+    { head: "STATE", cell: (it) => it.state },
+    {
+      head: "NEWEST DATA",
+      cell: ({ lastSync }) => (lastSync === undefined ? "never" : renderAge(nowMs - Date.parse(lastSync))),
+    },
+    ...(hasTunnels ? [TUNNELS] : []),
+    { head: "EXPORTS", cell: (it) => String(it.exports) },
+    { head: "ENDPOINTS", cell: (it) => String(it.endpoints) },
+    { head: "VERSION", cell: (it) => it.version ?? "-" },
+    { head: "ERROR", cell: (it) => it.error ?? "-" },
+  ];
+  return [
+    head,
+    ...(members.length === 0 ? [] : [renderTable(columns, members)]),
+    ...problems.map((it) => `  ${it}`),
+  ].join("\n");
+}
+
+const TUNNELS: Column<PeerStatus> = {
+  head: "TUNNELS",
+  cell: ({ tunnels }) => (tunnels === undefined ? "-" : `${tunnels.up}/${tunnels.of}`),
+};
