@@ -102,6 +102,7 @@ function example(): PolicyDraft {
       { address: parseAddress("fd00:244:0:1::7"), groups: { ingress: "i1" } },
       { address: parseAddress("10.244.1.8"), groups: {} },
     ],
+    host: { ingress: "i1", egress: "e1" },
   });
   return draft;
 }
@@ -128,6 +129,7 @@ it("costs what has changed", async () => {
     ],
     groups: [],
     groupsGone: [],
+    host: undefined,
     addresses: [{ address: parseAddress("10.244.1.9"), groups: { ingress: "i1" } }],
   });
   const { before, after } = draft.table.takeChanges();
@@ -150,6 +152,7 @@ it("has nothing left of groups, sets and pods that are gone", () => {
     ].map((key) => ({ key, state: "gone" as const, added: [], removed: [] })),
     groups: [],
     groupsGone: ["i1", "e1"],
+    host: {},
     addresses: ["10.244.1.7", "fd00:244:0:1::7", "10.244.1.8"].map((it) => ({
       address: parseAddress(it),
       groups: undefined,

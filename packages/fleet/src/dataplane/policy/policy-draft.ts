@@ -4,7 +4,7 @@ import type { Way } from "#policy/model.ts";
 import type { Changes, Group, GroupKeys, SetChange, SetElement } from "#policy/state.ts";
 import { TableDraft } from "@fairlead/os/nft/draft.ts";
 import { elementKey, jumpVerdict } from "@fairlead/os/nft/element.ts";
-import { baseChains } from "./table.ts";
+import { type Base, baseChains } from "./table.ts";
 import {
   FAMILIES,
   type Family,
@@ -23,18 +23,20 @@ import { renderGroup } from "./rules.ts";
 /** The wanted table of policies: what the resolver says, written into a draft. Pure. */
 export class PolicyDraft {
   readonly table = new TableDraft();
-  /** Chains of a group, by "way key". */
+  #base: Base = { isGuarded: false, host: {} };
+  /** Chains of a group, by its key. */
   readonly #chains = new Map<string, readonly string[]>();
 
   constructor() {
     for (const kind of OWN_SETS)
       for (const family of FAMILIES) this.table.addSet(ownSet(kind, family), ownSetSpec(kind, family));
-    this.guard(false);
+    this.#renderBase();
   }
 
   /** Whether pods that are not known are cut off: some policy could select them. */
   guard(isGuarded: boolean): void {
-    for (const [name, chain] of baseChains(isGuarded)) this.table.setChain(name, chain);
+    this.#base = { ...this.#base, isGuarded };
+    this.#renderBase();
   }
 
   /** The prefixes of this node's pods. */
@@ -52,16 +54,19 @@ export class PolicyDraft {
     }
   }
 
-  apply({
-    sets,
-    groups,
-    groupsGone,
-    addresses,
-  }: Pick<Changes, "sets" | "groups" | "groupsGone" | "addresses">): void {
+  apply({ sets, groups, groupsGone, addresses, host }: Changes): void {
     for (const it of sets) this.#applySet(it);
     for (const it of groups) this.#setGroup(it);
     for (const { address, groups: keys } of addresses) this.#setAddress(address, keys);
+    if (host !== undefined) {
+      this.#base = { ...this.#base, host };
+      this.#renderBase();
+    }
     for (const key of groupsGone) this.#removeGroup(key);
+  }
+
+  #renderBase(): void {
+    for (const [name, chain] of baseChains(this.#base)) this.table.setChain(name, chain);
   }
 
   #setAddress(address: IpAddress, keys: GroupKeys | undefined): void {

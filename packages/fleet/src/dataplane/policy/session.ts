@@ -6,6 +6,8 @@ import { Resolver } from "#policy/resolver/resolver.ts";
 import type { Changes } from "#policy/state.ts";
 import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { sameJson } from "@fairlead/base/json.ts";
+import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import {
   type Namespace,
@@ -42,6 +44,7 @@ export class PolicySession implements AsyncDisposable {
   readonly #nodes: Informer<Node>;
   readonly #namespaces: Informer<Namespace>;
   readonly #pods: Informer<Pod>;
+  readonly #apiServers: Informer<EndpointSlice>;
   readonly #informers: readonly Informer<KubeObject>[];
   /** By UID of the pod. */
   readonly #fleetAddresses = new Map<string, readonly string[]>();
@@ -64,10 +67,12 @@ export class PolicySession implements AsyncDisposable {
       { trim: trimmedPod, indexes: { uid: (it) => [it.metadata.uid ?? ""] } },
       (it) => this.#onPod(it),
     );
+    this.#apiServers = this.#follow(ENDPOINT_SLICES, API_SERVERS, () => this.#onApiServers());
     this.#informers = [
       this.#nodes,
       this.#namespaces,
       this.#pods,
+      this.#apiServers,
       this.#follow(NETWORK_POLICIES, {}, (it) => this.#onPolicy(it)),
       this.#follow(IDENTITY_SLICES, { namespace: FLEET_SYSTEM_NAMESPACE }, (it) => this.#onSlice(it)),
     ];
@@ -153,6 +158,12 @@ export class PolicySession implements AsyncDisposable {
     else if (before !== undefined) this.#resolver.deleteNode(cluster, before.metadata.name);
   }
 
+  #onApiServers(): void {
+    const slices = [...this.#apiServers.store.list()];
+    const addresses = slices.flatMap((it) => (it.endpoints ?? []).flatMap((one) => one.addresses));
+    this.#resolver.setApiServers(addresses.flatMap((it) => tryParseAddress(it) ?? []));
+  }
+
   #onNamespace({ before, after }: Change<Namespace>): void {
     const { cluster } = this.#options.settings;
     if (after !== undefined) return this.#resolver.upsertNamespace(namespaceOf(after, cluster));
@@ -222,5 +233,8 @@ function addressesOfBlock(block: AddressBlock | undefined): ReadonlyMap<string, 
   const inUse = (block?.status?.allocations ?? []).filter((it) => it.releasedAt === undefined);
   return new Map(inUse.map((it) => [it.podUID, [it.ipv4, it.ipv6]]));
 }
+
+/** The Service of the API server. */
+const API_SERVERS = { namespace: "default", labelSelector: "kubernetes.io/service-name=kubernetes" };
 
 const NOTHING: Told = { pods: [], namespaces: [], nodes: [] };

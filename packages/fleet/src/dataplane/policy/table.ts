@@ -1,13 +1,15 @@
-import { type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
+import type { Way } from "#policy/model.ts";
+import type { GroupKeys } from "#policy/state.ts";
+import { chainRef, type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
 import type { NftChain } from "@fairlead/os/nft/state.ts";
-import { denyChain, IPV4, IPV6, type OwnSet, ownSet } from "./names.ts";
+import { denyChain, groupChain, IPV4, IPV6, type OwnSet, ownSet } from "./names.ts";
 
 /**
  * The chains of the table that are always there, in the namespace of the node.
  *
  * What is established or related passes: policies decide on the first packet of a flow. `forward` has the traffic of pods with all others,
  * after the translation of Service addresses, and with br_netfilter also that of pods at one bridge. `input` has the traffic of pods to the
- * node. What the node itself sends to its pods, such as the kubelet's probes, is not looked at.
+ * node. What the node itself sends, such as the kubelet's probes, is looked at for policies whose subject is the node only.
  */
 
 function set4(kind: OwnSet): NftWord {
@@ -65,9 +67,19 @@ const SELF: readonly NftRule[] = [
 /** Before the filters of others (0). */
 const PRIORITY = -10;
 
-/** @param isGuarded - Whether some policy could select a pod that is not known yet. */
-export function baseChains(isGuarded: boolean): ReadonlyMap<string, NftChain> {
+export interface Base {
+  /** Whether some policy could select a pod that is not known yet. */
+  readonly isGuarded: boolean;
+  /** The groups of the node's own network. */
+  readonly host: GroupKeys;
+}
+
+export function baseChains({ isGuarded, host }: Base): ReadonlyMap<string, NftChain> {
   const guards = (rules: readonly NftRule[]): readonly NftRule[] => (isGuarded ? rules : []);
+  const own = (way: Way): readonly NftRule[] => {
+    const key = host[way];
+    return key === undefined ? [] : [rule`jump ${chainRef(groupChain(way, key))}`];
+  };
   return new Map<string, NftChain>([
     [denyChain("ingress"), { rules: [rule`drop`] }],
     [denyChain("egress"), { rules: [rule`drop`] }],
@@ -89,7 +101,20 @@ export function baseChains(isGuarded: boolean): ReadonlyMap<string, NftChain> {
       "input",
       {
         hook: { type: "filter", hook: "input", priority: PRIORITY },
-        rules: [rule`iifname "lo" accept`, ...BEGIN, ...guards(UNKNOWN_SOURCES), ...SOURCES],
+        rules: [
+          rule`iifname "lo" accept`,
+          ...BEGIN,
+          ...guards(UNKNOWN_SOURCES),
+          ...SOURCES,
+          ...own("ingress"),
+        ],
+      },
+    ],
+    [
+      "output",
+      {
+        hook: { type: "filter", hook: "output", priority: PRIORITY },
+        rules: host.egress === undefined ? [] : [rule`oifname "lo" accept`, ...BEGIN, ...own("egress")],
       },
     ],
   ]);
