@@ -88,8 +88,8 @@ describeOnKernel("the table of policies", () => {
     const [kept, lost, far] = [await open("x/b"), await open("x/c"), await open("y/a")];
     await world.setPolicies(onlyFromB);
     // Conntrack is read for a share of the time only.
-    await expect.poll(lost).toBe(false);
-    await expect.poll(far).toBe(false);
+    await expect.poll(lost, { interval: 300 }).toBe(false);
+    await expect.poll(far, { interval: 300 }).toBe(false);
     expect(await kept()).toBe(true);
   });
 
@@ -102,6 +102,19 @@ describeOnKernel("the table of policies", () => {
     expect(await world.asks("x/b", "x/a", { port: 80 })).toBe(true);
     expect(await world.asks("x/c", "x/a", { port: 80 })).toBe(false);
     expect(await world.asks("x/a", "y/a", { port: 80 })).toBe(true);
+  });
+
+  it("reports connections that it denied, with both ends and the policy", async () => {
+    await world.setPolicies(onlyFromB);
+    await world.denials();
+    expect(await world.asks("far:x/a", "x/a", { port: 80 })).toBe(false);
+    expect(await world.asks("x/c", "x/a", { port: 81, verb: "udp", family: 6 })).toBe(false);
+    await expect
+      .poll(() => world.denials())
+      .toEqual([
+        `Denied ingress TCP from far/x/a [${world.pod("far:x/a").peer.v4}] to own/x/a [${world.pod("x/a").peer.v4}] port 80: no rule allows it`,
+        `Denied ingress UDP from own/x/c [${world.pod("x/c").peer.v6}] to own/x/a [${world.pod("x/a").peer.v6}] port 81: no rule allows it`,
+      ]);
   });
 
   it("changes nothing, and no connection, when its agent starts again", async () => {

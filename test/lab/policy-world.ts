@@ -10,8 +10,8 @@ import { byText } from "@fairlead/base/text.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
-import { NAMESPACES, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { EVENTS, NAMESPACES, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -108,7 +108,9 @@ export class PolicyWorld implements AsyncDisposable {
 
   /** The table of a node with the handles of all that is in it: what is recreated has another one. */
   async table(node: NodeNumber): Promise<string> {
-    return this.#run(node, "nft", ["--handle", "list", "table", "inet", "fairlead-policy"]);
+    const text = await this.#run(node, "nft", ["--handle", "list", "table", "inet", "fairlead-policy"]);
+    // What packets fill changes with the time.
+    return text.replaceAll(/\tset denied-[\s\S]*?\n\t}\n/g, "");
   }
 
   /** Changes the kernel of a node as another program may. */
@@ -126,6 +128,15 @@ export class PolicyWorld implements AsyncDisposable {
     // Watches of the server in memory deliver in later turns of the event loop.
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
     for (const { agent } of this.#agents.values()) await agent.idle(AbortSignal.timeout(20_000));
+  }
+
+  /** The texts of Events about connections that were denied, and forgets them. */
+  async denials(): Promise<readonly string[]> {
+    for (const { agent } of this.#agents.values()) await agent.report(AbortSignal.timeout(10_000));
+    await this.settled();
+    const { items } = await this.client.list(EVENTS);
+    for (const it of items) await this.client.delete(EVENTS, keyOf(it));
+    return items.map((it) => it.message ?? "").toSorted(byText);
   }
 
   pod(id: string): StartedPod {

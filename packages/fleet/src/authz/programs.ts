@@ -248,6 +248,8 @@ export const NODE_ACCESS: ProgramAccess = {
     allow(MCS_SERVICE_EXPORTS, WATCH),
     allow(MCS_SERVICE_IMPORTS, WATCH),
     allow(NETWORK_POLICIES, WATCH),
+    // About connections that policies deny.
+    allow(EVENTS, ["create", "patch"]),
   ],
   system: [
     allow(MESH_NETWORKS, WATCH),

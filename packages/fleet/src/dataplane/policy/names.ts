@@ -43,9 +43,10 @@ export function peerSetSpec(key: SetKey, { address }: Family): NftSetSpec {
  * - `ingress`, `egress`: the chain of a local address for that direction;
  * - `known`: addresses of local pods whose policies are in place;
  * - `isolated`: those of them that have a chain, and `self`, each with itself;
- * - `node`: the prefixes of the node's pods.
+ * - `node`: the prefixes of the node's pods;
+ * - `denied`: what was denied lately, by source, destination, protocol and port.
  */
-export const OWN_SETS = ["ingress", "egress", "known", "isolated", "self", "node"] as const;
+export const OWN_SETS = ["ingress", "egress", "known", "isolated", "self", "node", "denied"] as const;
 export type OwnSet = (typeof OWN_SETS)[number];
 
 export function ownSet(kind: OwnSet, { suffix }: Family): string {
@@ -64,6 +65,8 @@ export function ownSetSpec(kind: OwnSet, { address }: Family): NftSetSpec {
       return { key: [address, address] };
     case "node":
       return { key: [address], interval: true };
+    case "denied":
+      return { key: [address, address, "inet_proto", "inet_service"], dynamic: true };
     default:
       return kind satisfies never;
   }

@@ -1,5 +1,6 @@
 import { readdir } from "node:fs/promises";
 import type { AddressBlock, MeshNetwork, NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import type { ClusterSettings } from "#policy/compile/labels.ts";
 import { Enforced } from "#policy/enforced.ts";
@@ -11,8 +12,10 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import { createEventRecorder } from "@fairlead/kube/events/events.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import { engineOf } from "./engines.ts";
+import { FlowLog } from "./flow-log.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
 import { PolicySpace } from "./space.ts";
@@ -88,6 +91,11 @@ export class NodePolicies implements Component {
   /** Resolves when the kernel holds what the informers hold: for tests and benches. */
   idle(signal: AbortSignal): Promise<void> {
     return this.#controller.idle(signal);
+  }
+
+  /** Reports what was denied until now: for tests. */
+  async report(signal: AbortSignal): Promise<void> {
+    await this.#running?.report(signal);
   }
 
   /** In place of `start`. */
@@ -188,17 +196,36 @@ class Running implements AsyncDisposable {
   readonly #draft = new PolicyDraft();
   readonly #enforced = new Enforced();
   readonly #stop = new AbortController();
+  readonly #log: FlowLog;
+  #logging: Promise<void> = Promise.resolve();
+  #spaces: readonly PolicySpace[] = [];
 
   constructor(options: NodePoliciesOptions, settings: ClusterSettings, onChange: () => void) {
     this.settings = settings;
-    this.#session = new PolicySession({ ...options, settings, onChange });
+    const session = new PolicySession({ ...options, settings, onChange });
+    this.#session = session;
+    this.#log = new FlowLog({
+      deps: options.deps,
+      events: createEventRecorder(options.client, NODE_MANAGER, options.deps),
+      enforced: this.#enforced,
+      read: (signal) => Promise.all(this.#spaces.map((it) => it.denied(signal))),
+      nameOf: (address) => session.nameOf(address),
+      podOf: (address) => session.podOf(address),
+    });
   }
 
-  start(signal: AbortSignal): Promise<void> {
-    return this.#session.start(AbortSignal.any([signal, this.#stop.signal]));
+  async start(signal: AbortSignal): Promise<void> {
+    await this.#session.start(AbortSignal.any([signal, this.#stop.signal]));
+    this.#logging = this.#log.run(this.#stop.signal);
+  }
+
+  /** Reports what was denied until now: for tests. */
+  report(signal: AbortSignal): Promise<void> {
+    return this.#log.report(signal);
   }
 
   async sync(spaces: readonly PolicySpace[], signal: AbortSignal): Promise<void> {
+    this.#spaces = spaces;
     const changes = this.#session.take();
     this.#draft.guard(this.#session.hasPolicies);
     this.#draft.setNodePrefixes(this.#session.podPrefixes);
@@ -217,6 +244,7 @@ class Running implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
+    await this.#logging;
     await this.#session[Symbol.asyncDispose]();
   }
 }

@@ -80,7 +80,7 @@ export class PolicyDraft {
       this.#setOwn(kind, address, isIsolated ? "" : undefined);
   }
 
-  #setOwn(kind: Exclude<OwnSet, "node">, address: IpAddress, value: string | undefined): void {
+  #setOwn(kind: Exclude<OwnSet, "node" | "denied">, address: IpAddress, value: string | undefined): void {
     const family = familyOf(address);
     const text = formatAddress(address);
     const spec = ownSetSpec(kind, family);

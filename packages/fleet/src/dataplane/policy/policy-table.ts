@@ -1,7 +1,7 @@
 import { diffTable } from "@fairlead/os/nft/diff.ts";
-import type { NftDriver } from "@fairlead/os/nft/driver.ts";
+import type { NftCounter, NftDriver } from "@fairlead/os/nft/driver.ts";
 import type { NftTable } from "@fairlead/os/nft/state.ts";
-import { POLICY_TABLE } from "./names.ts";
+import { FAMILIES, ownSet, POLICY_TABLE } from "./names.ts";
 
 /** The table in one network namespace: what is wanted is written there by the smallest change. */
 export class PolicyTable {
@@ -40,6 +40,12 @@ export class PolicyTable {
     await this.#nft.apply(POLICY_TABLE, ops, signal);
     this.#isKnown = true;
     return ops.length > 0;
+  }
+
+  /** Packets that were denied lately, by flow. */
+  async denied(signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {
+    const sets = FAMILIES.map((it) => this.#nft.readCounters(POLICY_TABLE, ownSet("denied", it), signal));
+    return new Map((await Promise.all(sets)).flatMap((it) => [...it]));
   }
 
   async remove(signal: AbortSignal): Promise<void> {

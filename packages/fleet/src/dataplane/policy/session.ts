@@ -6,7 +6,7 @@ import { Resolver } from "#policy/resolver/resolver.ts";
 import type { Changes } from "#policy/state.ts";
 import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { sameJson } from "@fairlead/base/json.ts";
-import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { formatAddress, type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import {
@@ -45,6 +45,7 @@ export class PolicySession implements AsyncDisposable {
   readonly #namespaces: Informer<Namespace>;
   readonly #pods: Informer<Pod>;
   readonly #apiServers: Informer<EndpointSlice>;
+  readonly #slices: Informer<IdentitySlice>;
   readonly #informers: readonly Informer<KubeObject>[];
   /** By UID of the pod. */
   readonly #fleetAddresses = new Map<string, readonly string[]>();
@@ -64,17 +65,32 @@ export class PolicySession implements AsyncDisposable {
     this.#namespaces = this.#follow(NAMESPACES, {}, (it) => this.#onNamespace(it));
     this.#pods = this.#follow(
       PODS,
-      { trim: trimmedPod, indexes: { uid: (it) => [it.metadata.uid ?? ""] } },
+      {
+        trim: trimmedPod,
+        indexes: {
+          uid: (it) => [it.metadata.uid ?? ""],
+          address: (it) =>
+            it.spec?.hostNetwork === true ? [] : (it.status?.podIPs ?? []).map((one) => one.ip),
+        },
+      },
       (it) => this.#onPod(it),
     );
     this.#apiServers = this.#follow(ENDPOINT_SLICES, API_SERVERS, () => this.#onApiServers());
+    this.#slices = this.#follow(
+      IDENTITY_SLICES,
+      {
+        namespace: FLEET_SYSTEM_NAMESPACE,
+        indexes: { address: (it) => (it.spec.pods ?? []).flatMap((one) => one.addresses) },
+      },
+      (it) => this.#onSlice(it),
+    );
     this.#informers = [
       this.#nodes,
       this.#namespaces,
       this.#pods,
       this.#apiServers,
       this.#follow(NETWORK_POLICIES, {}, (it) => this.#onPolicy(it)),
-      this.#follow(IDENTITY_SLICES, { namespace: FLEET_SYSTEM_NAMESPACE }, (it) => this.#onSlice(it)),
+      this.#slices,
     ];
   }
 
@@ -93,6 +109,24 @@ export class PolicySession implements AsyncDisposable {
 
   take(): Changes {
     return this.#resolver.take();
+  }
+
+  /** A pod of the own cluster by its own address. */
+  podOf(address: IpAddress): Pod | undefined {
+    return [...this.#pods.store.byIndex("address", formatAddress(address))].at(-1);
+  }
+
+  /** "cluster/namespace/name" of a pod of any cluster. */
+  nameOf(address: IpAddress): string | undefined {
+    const { metadata } = this.podOf(address) ?? {};
+    if (metadata !== undefined)
+      return `${this.#options.settings.cluster}/${metadata.namespace}/${metadata.name}`;
+    const text = formatAddress(address);
+    for (const { spec } of this.#slices.store.byIndex("address", text)) {
+      const pod = spec.pods?.find((it) => it.addresses.includes(text));
+      if (pod !== undefined) return `${spec.cluster}/${spec.namespace}/${pod.name}`;
+    }
+    return undefined;
   }
 
   /** Whether a policy could select a pod that is not known yet. */

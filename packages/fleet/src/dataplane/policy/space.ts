@@ -1,6 +1,7 @@
 import type { Enforced } from "#policy/enforced.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { NftCounter } from "@fairlead/os/nft/driver.ts";
 import type { NftTable } from "@fairlead/os/nft/state.ts";
 import { netnsInode } from "@fairlead/os/netns/netns.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
@@ -57,6 +58,10 @@ export class PolicySpace implements Disposable {
     this.#enforced = enforced;
     const isChanged = await this.#table.sync(wanted, signal);
     if (isChanged || isFirst) await this.#flows.cut();
+  }
+
+  denied(signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {
+    return this.#table.denied(signal);
   }
 
   async remove(signal: AbortSignal): Promise<void> {

@@ -67,6 +67,13 @@ const SELF: readonly NftRule[] = [
 /** Before the filters of others (0). */
 const PRIORITY = -10;
 
+/** What is denied is noted, each flow once, and forgotten after a minute. */
+const DENY: readonly NftRule[] = [
+  rule`meta l4proto { tcp, udp, sctp } update ${set4("denied")} { ip saddr . ip daddr . meta l4proto . th dport timeout 60s counter }`,
+  rule`meta l4proto { tcp, udp, sctp } update ${set6("denied")} { ip6 saddr . ip6 daddr . meta l4proto . th dport timeout 60s counter }`,
+  rule`drop`,
+];
+
 export interface Base {
   /** Whether some policy could select a pod that is not known yet. */
   readonly isGuarded: boolean;
@@ -81,8 +88,8 @@ export function baseChains({ isGuarded, host }: Base): ReadonlyMap<string, NftCh
     return key === undefined ? [] : [rule`jump ${chainRef(groupChain(way, key))}`];
   };
   return new Map<string, NftChain>([
-    [denyChain("ingress"), { rules: [rule`drop`] }],
-    [denyChain("egress"), { rules: [rule`drop`] }],
+    [denyChain("ingress"), { rules: DENY }],
+    [denyChain("egress"), { rules: DENY }],
     [
       "forward",
       {
