@@ -9,6 +9,9 @@ import {
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import { gatewayName } from "#domain/gateway.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { FleetSnapshot } from "./status.ts";
 
 /** The tunnels of a fleet, as the gateways report them to the hub. Pure. */
@@ -32,7 +35,7 @@ export interface TunnelStatus {
   readonly lossPercent?: number;
   /** Unit: bytes. */
   readonly mtu?: number;
-  /** RFC 3339. */
+  /** By the hub's clock, as all times. RFC 3339. */
   readonly lastHandshake?: string;
   readonly keyEpoch: number;
   /** When the epoch began, if it is the present one. RFC 3339. */
@@ -75,22 +78,38 @@ function isParallel({ spec: { network } }: InternalMemberCluster): boolean {
   return network?.mode === "parallel";
 }
 
+/** How much later the hub wrote a report than it says, by the clock of its node: that is how far the node's clock is behind. */
+function behindMs({ metadata: { managedFields = [] }, status }: Gateway): number {
+  const written = managedFields.find((it) => it.manager === MEMBER_MANAGER && it.subresource === "status");
+  const ms = Date.parse(written?.time ?? "") - Date.parse(status?.pathsReportedAt ?? "");
+  return Number.isNaN(ms) ? 0 : ms;
+}
+
+/** A time of the node's clock, by the hub's. */
+function byHub(text: string | undefined, ofBehindMs: number): string | undefined {
+  const ms = Date.parse(text ?? "") + ofBehindMs;
+  return Math.abs(ms) <= 8.64e15 ? timestamp(ms) : undefined;
+}
+
 function tunnelsTo(
-  { metadata, status: { paths = [], pathsReportedAt } = {} }: Gateway,
+  gateway: Gateway,
   to: string,
   { profile, nowMs }: { readonly profile: ClusterMeshProfile | undefined; readonly nowMs: number },
 ): TunnelStatus[] {
-  const isFresh = nowMs - Date.parse(pathsReportedAt ?? "") < STALE_MS;
+  const { metadata, status: { paths = [], pathsReportedAt } = {} } = gateway;
+  const ofBehindMs = behindMs(gateway);
+  const reportedAt = byHub(pathsReportedAt, ofBehindMs);
+  const isFresh = nowMs - Date.parse(reportedAt ?? "") < STALE_MS;
   const { keyEpoch, keyEpochSince } = profile?.status ?? {};
   return paths
     .filter((it) => it.cluster === to)
-    .map(({ cluster, ordinal, path, ...rest }: GatewayPath) => ({
+    .map(({ cluster, ordinal, path, lastHandshake, ...rest }: GatewayPath) => ({
       from: metadata.name,
       to: gatewayName(cluster, ordinal),
       path: isFresh ? path : ("unknown" as const),
       ...rest,
       ...(rest.keyEpoch === keyEpoch && keyEpochSince !== undefined ? { keysSince: keyEpochSince } : {}),
-      ...(pathsReportedAt === undefined ? {} : { reportedAt: pathsReportedAt }),
+      ...defined({ lastHandshake: byHub(lastHandshake, ofBehindMs), reportedAt }),
     }))
     .toSorted((a, b) => byNaturalText(a.to, b.to));
 }
