@@ -5,27 +5,14 @@ import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { INTERNAL_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { deploy, ensureNamespace, exportBy, sliceOf, startFleet, type TestFleet } from "../support/fleet.ts";
+import { WrongClock } from "../support/wrong-clock.ts";
 import { eventuallyOne } from "../support/waiting.ts";
 import { sampleOf } from "../support/sample.ts";
 import { type Sight, watchSight } from "../support/sight.ts";
 
 const DAY_MS = 86_400_000;
-
-class WrongClock implements Clock {
-  aheadMs = 0;
-  now(): number {
-    return systemClock.now() + this.aheadMs;
-  }
-  monotonic(): number {
-    return systemClock.monotonic();
-  }
-  after(delayMs: number, callback: () => void): Disposable {
-    return systemClock.after(delayMs, callback);
-  }
-}
 
 const WHOSE = ["hub", "a", "c", "hub/apiserver", "a/apiserver", "c/apiserver"] as const;
 const clocks = Object.fromEntries(WHOSE.map((it) => [it, new WrongClock()]));

@@ -41,6 +41,7 @@ import {
   type TestCluster,
   type TestFleet,
 } from "../support/fleet.ts";
+import { WrongClock } from "../support/wrong-clock.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 import {
   addNode,
@@ -64,10 +65,20 @@ const system = (name: string) => objectKey(FLEET_SYSTEM_NAMESPACE, name);
 const view = (name: string) => objectKey(VIEW, name);
 const within = (outer: readonly string[], inner: readonly string[]): boolean =>
   inner.every((it) => outer.some((one) => containsPrefix(parsePrefix(one), parsePrefix(it))));
+const HOUR_MS = 3_600_000;
+/** Clocks of members, which are two hours apart once they have joined: all of it holds whatever they are. */
+const CLOCKS = {
+  a: new WrongClock(),
+  "a/apiserver": new WrongClock(),
+  b: new WrongClock(),
+  "b/apiserver": new WrongClock(),
+};
 const KEYS = { a: newPublicKey(), b: newPublicKey() };
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: ["a", "b", "c", "d"] });
+  fleet = await startFleet({ members: ["a", "b", "c", "d"], clocks: CLOCKS });
+  for (const [name, clock] of Object.entries(CLOCKS))
+    clock.aheadMs = name.startsWith("a") ? HOUR_MS : -HOUR_MS;
   for (const name of ["a", "b", "c", "d"]) {
     await ensureNamespace(fleet.client(name), "work");
     for (const node of ["n1", "n2"])
