@@ -4,7 +4,7 @@ import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { INSTALL_MANAGER, memberManifests } from "@fairlead/fleet/cli/fleet/install/member-manifests.ts";
-import { nodeDaemonSet } from "@fairlead/fleet/member/node-agents/daemon-set.ts";
+import { nodeDaemonSet } from "@fairlead/fleet/domain/node-daemon-set.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import { applyWanted, UndoLog } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { connect } from "@fairlead/kube/client/client.ts";

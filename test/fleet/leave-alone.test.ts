@@ -6,7 +6,16 @@ import {
   ENDPOINT_SLICES,
   MANAGED_BY_LABEL as SLICE_MANAGER_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { ACTIVE_CONDITION, HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { DAEMON_SETS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { NODE_AGENTS } from "@fairlead/fleet/api/fairlead.dev/node-agents.ts";
+import { imageOf, isRemoval, nodeDaemonSet } from "@fairlead/fleet/domain/node-daemon-set.ts";
+import {
+  ACTIVE_CONDITION,
+  HUB_SECRET,
+  MANAGED_BY,
+  MANAGED_BY_LABEL,
+} from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import {
@@ -141,6 +150,48 @@ describe("fairlead leave without a hub", () => {
       "deleted the exports and MultiClusterServices of a",
     );
     expect(await a.find(MCS_SERVICE_EXPORTS, hello)).toBeUndefined();
+  });
+
+  it("has the node agents remove the parallel network before it deletes them, and says what is left if they do not", async () => {
+    const a = fleet.client(NAME);
+    const labels = { [MANAGED_BY_LABEL]: MANAGED_BY };
+    await a.create(MESH_NETWORKS, {
+      metadata: { namespace: "fleet-system", name: "p", labels },
+      spec: {
+        mode: "parallel",
+        ipv4: "10.112.0.0/12",
+        ipv6: "fd00:112::/48",
+        vipIPv4: "10.127.0.0/16",
+        vipIPv6: "fd00:112:0:ff00::/64",
+        keyEpoch: 1,
+      },
+    });
+    const wanted = { image: "registry.example/fairlead:0.2.0", isRemoving: false };
+    await a.apply(DAEMON_SETS, nodeDaemonSet(wanted), { fieldManager: "fairlead-member" });
+    const key = objectKey("fleet-system", NODE_AGENTS);
+    const left = (await leave({ force: true, timeoutMs: 200 })).at(-2) ?? "";
+    expect(left).toContain(
+      "DaemonSet fleet-system/fairlead-node still removes the parallel network from nodes",
+    );
+    expect(left).toContain("run the same command again");
+    expect((await a.list(MESH_NETWORKS)).items).toEqual([]);
+    const daemonSet = await a.get(DAEMON_SETS, key);
+    expect(isRemoval(daemonSet)).toBe(true);
+    expect(imageOf(daemonSet)).toBe(wanted.image);
+
+    const again = leave({ force: true });
+    const count = {
+      desiredNumberScheduled: 2,
+      currentNumberScheduled: 2,
+      updatedNumberScheduled: 2,
+      numberMisscheduled: 0,
+      numberReady: 2,
+      numberAvailable: 2,
+    };
+    const status = { observedGeneration: daemonSet.metadata.generation ?? 0, ...count };
+    await a.mergePatch(DAEMON_SETS, key, { status }, { subresource: "status" });
+    expect(await again).toHaveLength(2);
+    expect(await a.find(DAEMON_SETS, key)).toBeUndefined();
   });
 
   it("requires a context of the member if there is no hub to identify it by", async () => {

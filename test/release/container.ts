@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { nodeDaemonSet } from "@fairlead/fleet/member/node-agents/daemon-set.ts";
+import { nodeDaemonSet } from "@fairlead/fleet/domain/node-daemon-set.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { CGROUPS, useCgroups } from "../support/containerd.ts";
 import { checkout } from "../support/lab-fixture.ts";

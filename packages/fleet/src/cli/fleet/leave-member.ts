@@ -1,4 +1,6 @@
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { SECRETS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import {
   ENDPOINT_SLICES,
@@ -31,11 +33,14 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { inactiveCondition } from "#domain/inactive.ts";
 import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import type { Applied, KubeClient } from "@fairlead/kube/types.ts";
+import type { Manifest } from "#authz/manifests.ts";
+import { removeNodeAgents } from "./leave-nodes.ts";
 import { INSTALLED_BY, INSTALLED_BY_LABEL, memberManifests } from "./install/member-manifests.ts";
 
 /** Cleans up the member itself if its agent could not; changes nothing if the agent did. */
@@ -48,13 +53,35 @@ interface Left {
   readonly signal?: AbortSignal;
 }
 
-/** Stops the agent, removes what it and `fairlead join` created, and updates the status of users' objects. */
-export async function cleanMember(member: KubeClient, left: Left): Promise<void> {
-  const { signal } = left;
-  await member.delete(SECRETS, SECRET_KEY, optional(signal));
+interface Cleaning {
+  readonly name: string;
+  readonly deps: RuntimeDeps;
+  /** For the nodes of a parallel network. Unit: milliseconds. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Stops the agent, removes what it and `fairlead join` created, and updates the status of users' objects.
+ *
+ * @returns What is left, and how to remove it; undefined if nothing is.
+ */
+export async function cleanMember(
+  member: KubeClient,
+  { name, deps, timeoutMs, signal }: Cleaning,
+): Promise<string | undefined> {
+  await member.delete(SECRETS, SECRET_KEY, { signal });
+  await removeInstalled(member, ({ of }) => of === DEPLOYMENTS, signal);
   await removeImports(member, signal);
-  await removeInstalled(member, signal);
-  await markInactive(member, left);
+  const left = await removeNodeAgents(member, timeoutMs, deps, signal);
+  // Its pods would not start any more.
+  await removeInstalled(
+    member,
+    ({ object }) => left === undefined || object.metadata.labels?.["app.kubernetes.io/component"] !== "node",
+    signal,
+  );
+  await markInactive(member, { name, clock: deps.clock, signal });
+  return left;
 }
 
 /**
@@ -97,6 +124,10 @@ async function removeSeenImports(member: KubeClient, signal: AbortSignal | undef
     [SERVICES, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
     [SERVICES, MULTI_CLUSTER_SERVICE_NAME_LABEL],
     [TRAFFIC_ROUTES, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
+    // The nodes leave the network.
+    [MESH_NETWORKS, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
+    [ADDRESS_BLOCKS, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
+    [GATEWAYS, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
   ];
   const options = optional(signal);
   let seen = 0;
@@ -120,7 +151,11 @@ async function removeSeenImports(member: KubeClient, signal: AbortSignal | undef
 }
 
 /** What `fairlead join` installed, last first; what a chart manages stays. */
-async function removeInstalled(member: KubeClient, signal: AbortSignal | undefined): Promise<void> {
+async function removeInstalled(
+  member: KubeClient,
+  isWanted: (manifest: Manifest) => boolean,
+  signal: AbortSignal,
+): Promise<void> {
   const manifests = memberManifests({
     image: "",
     imagePullPolicy: "Always",
@@ -128,11 +163,11 @@ async function removeInstalled(member: KubeClient, signal: AbortSignal | undefin
     dns: true,
     nodes: true,
   });
-  for (const { of, object } of manifests.toReversed()) {
+  for (const { of, object } of manifests.filter(isWanted).toReversed()) {
     const key = keyOf(object);
-    const present = await member.find(of, key, optional(signal));
+    const present = await member.find(of, key, { signal });
     if (present?.metadata.labels?.[INSTALLED_BY_LABEL] === INSTALLED_BY)
-      await member.delete(of, key, optional(signal));
+      await member.delete(of, key, { signal });
   }
 }
 

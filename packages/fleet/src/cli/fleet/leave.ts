@@ -52,7 +52,9 @@ export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: 
   if (hub !== undefined && (await isHubThere(hub, leaving))) await leaveHub(leaving, hub, member);
   else await leaveWithoutHub(leaving, member);
   if (member === undefined) return;
-  await cleanMember(member, { name, clock: deps.clock, signal });
+  const { timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  const left = await cleanMember(member, { name, deps, timeoutMs, signal });
+  if (left !== undefined) leaving.progress(left);
   leaving.progress(`${name} has left the fleet`);
 }
 

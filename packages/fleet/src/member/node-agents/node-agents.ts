@@ -1,6 +1,7 @@
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { NODE_AGENTS, NODE_AGENTS_SELECTOR } from "#api/fairlead.dev/node-agents.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { isOwn, nodeDaemonSet, type WantedAgents } from "#domain/node-daemon-set.ts";
 import { isReady } from "#domain/pods.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
@@ -14,7 +15,6 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
-import { isOwn, nodeDaemonSet, type WantedAgents } from "./daemon-set.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
 import { type AgentsPlan, describeAgents, failed, planAgents } from "./plan.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { DaemonSet } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
-import { nodeDaemonSet } from "./daemon-set.ts";
+import { nodeDaemonSet } from "#domain/node-daemon-set.ts";
 import { type AgentsView, describeAgents, planAgents } from "./plan.ts";
 
 const REPOSITORY = "registry.example:5000/fairlead";

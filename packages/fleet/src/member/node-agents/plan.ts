@@ -1,10 +1,17 @@
 import { isVersion, NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
+import {
+  imageOf,
+  isOwn,
+  isRemoval,
+  lackingOf,
+  versionOf,
+  type WantedAgents,
+} from "#domain/node-daemon-set.ts";
 import { whyNotRunning } from "#domain/pods.ts";
 import type { DaemonSet } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
-import { imageOf, isOwn, isRemoval, versionOf, type WantedAgents } from "./daemon-set.ts";
 
 /** What a member does with the DaemonSet of its node agents, and what it reports of them. Pure. */
 
@@ -104,27 +111,4 @@ function problemOf(pod: Pod): string | undefined {
   const [container] = pod.status?.containerStatuses ?? [];
   const isStarting = container === undefined || STARTING.has(container.state?.waiting?.reason ?? "");
   return isStarting ? undefined : `${node}: ${whyNotRunning(pod).slice(0, MOST_CAUSE)}`;
-}
-
-const NOTHING = {
-  observedGeneration: 0,
-  desiredNumberScheduled: 0,
-  currentNumberScheduled: 0,
-  updatedNumberScheduled: 0,
-  numberAvailable: 0,
-};
-
-/** What a DaemonSet lacks to be rolled out, by the rules of `kubectl rollout status`. */
-export function lackingOf({ metadata, status }: DaemonSet): string | undefined {
-  const { observedGeneration, ...count } = { ...NOTHING, ...status };
-  const wanted = count.desiredNumberScheduled;
-  const missing = wanted - count.currentNumberScheduled;
-  if (observedGeneration < (metadata.generation ?? 0))
-    return "its latest generation is not observed; check that the cluster's kube-controller-manager runs";
-  if (missing > 0)
-    return `${missing} of ${wanted} nodes have no pod of it; see kubectl -n ${metadata.namespace ?? ""} describe daemonset ${metadata.name}: the namespace may not permit privileged pods`;
-  if (count.updatedNumberScheduled < wanted)
-    return `${count.updatedNumberScheduled} of ${wanted} nodes are updated`;
-  if (count.numberAvailable < wanted) return `${count.numberAvailable} of ${wanted} nodes are ready`;
-  return undefined;
 }

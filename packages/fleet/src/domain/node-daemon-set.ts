@@ -116,3 +116,26 @@ export function versionOf(daemonSet: DaemonSet): string {
 export function isRemoval({ spec }: DaemonSet): boolean {
   return spec?.template.spec?.containers[0]?.args?.includes(REMOVE) === true;
 }
+
+const NOTHING = {
+  observedGeneration: 0,
+  desiredNumberScheduled: 0,
+  currentNumberScheduled: 0,
+  updatedNumberScheduled: 0,
+  numberAvailable: 0,
+};
+
+/** What a DaemonSet lacks to be rolled out, by the rules of `kubectl rollout status`. */
+export function lackingOf({ metadata, status }: DaemonSet): string | undefined {
+  const { observedGeneration, ...count } = { ...NOTHING, ...status };
+  const wanted = count.desiredNumberScheduled;
+  const missing = wanted - count.currentNumberScheduled;
+  if (observedGeneration < (metadata.generation ?? 0))
+    return "its latest generation is not observed; check that the cluster's kube-controller-manager runs";
+  if (missing > 0)
+    return `${missing} of ${wanted} nodes have no pod of it; see kubectl -n ${metadata.namespace ?? ""} describe daemonset ${metadata.name}: the namespace may not permit privileged pods`;
+  if (count.updatedNumberScheduled < wanted)
+    return `${count.updatedNumberScheduled} of ${wanted} nodes are updated`;
+  if (count.numberAvailable < wanted) return `${count.numberAvailable} of ${wanted} nodes are ready`;
+  return undefined;
+}
