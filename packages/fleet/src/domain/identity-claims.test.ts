@@ -1,0 +1,98 @@
+import { describe, expect, it } from "vitest";
+import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { GRANTED_CIDRS_ANNOTATION, NODE_RANGES, POD_RANGES } from "#api/fairlead.dev/names.ts";
+import { addressChecks } from "./identity-claims.ts";
+
+interface Facts {
+  readonly granted?: string;
+  readonly joined?: string;
+  readonly reported?: string;
+  readonly nodes?: string;
+}
+
+/** The first letter of the name is its age. */
+function member(name: string, { granted, joined, reported, nodes }: Facts): MemberCluster {
+  const property = (value: string) => ({ value, observationTime: "2026-01-01T00:00:00Z" });
+  return {
+    metadata: {
+      name,
+      creationTimestamp: `2026-01-01T00:00:0${name.charCodeAt(0) - 97}Z`,
+      annotations: {
+        ...(granted === undefined ? {} : { [GRANTED_CIDRS_ANNOTATION]: granted }),
+        ...(joined === undefined ? {} : { [POD_RANGES]: joined }),
+      },
+    },
+    spec: { identity: { kind: "User", name, apiGroup: "rbac.authorization.k8s.io" } },
+    status: {
+      properties: {
+        ...(reported === undefined ? {} : { [POD_RANGES]: property(reported) }),
+        ...(nodes === undefined ? {} : { [NODE_RANGES]: property(nodes) }),
+      },
+    },
+  } as MemberCluster;
+}
+
+function problems(members: Readonly<Record<string, Facts>>, of: "pods" | "nodes" = "pods") {
+  const check = addressChecks(Object.entries(members).map(([name, it]) => ({ member: member(name, it) })));
+  return (cluster: string, address: string) => check(cluster, of)(address);
+}
+
+describe("an address of a pod", () => {
+  it("is one of the networks that its member was granted, joined with or reports", () => {
+    const check = problems({
+      a: { granted: "10.1.0.0/16" },
+      b: { joined: "10.2.0.0/16" },
+      c: { reported: "fd00:3::/64" },
+    });
+    expect(check("a", "10.1.2.3")).toBeUndefined();
+    expect(check("b", "10.2.2.3")).toBeUndefined();
+    expect(check("c", "fd00:3::5")).toBeUndefined();
+    expect(check("a", "10.2.2.3")).toBe("10.2.2.3 is not in the networks of the member");
+  });
+
+  it("is never one of a network that is not granted, where some are", () => {
+    const check = problems({ a: { granted: "10.1.0.0/16", joined: "10.9.0.0/16", reported: "0.0.0.0/0" } });
+    expect(check("a", "10.9.0.1")).toBe("10.9.0.1 is not in the networks of the member");
+  });
+
+  it("belongs to the older of two members that report it, and to the one that was granted it in any case", () => {
+    const reported = problems({ a: { reported: "10.1.0.0/16" }, b: { reported: "0.0.0.0/0" } });
+    expect(reported("a", "10.1.0.5")).toBeUndefined();
+    expect(reported("b", "10.1.0.5")).toBe("10.1.0.5 is in a network of member a");
+    expect(reported("b", "10.7.0.5")).toBeUndefined();
+    const granted = problems({ a: { reported: "0.0.0.0/0" }, b: { granted: "10.2.0.0/16" } });
+    expect(granted("b", "10.2.0.5")).toBeUndefined();
+    expect(granted("a", "10.2.0.5")).toBe("10.2.0.5 is in a network of member b");
+  });
+
+  it("is refused where the member says of no network that its pods are there, and the message tells what to do", () => {
+    expect(problems({ a: { nodes: "192.168.0.0/24" } })("a", "192.168.0.7")).toBe(
+      "the member does not say which addresses its pods have: set the annotation fairlead.dev/granted-cidrs of its MemberCluster",
+    );
+  });
+
+  it("is a fleet address alone in a parallel network, and one of both while the network changes its mode", () => {
+    const block = (hasPodAddresses: boolean) => ({ prefixes: ["10.112.0.0/18"], hasPodAddresses });
+    const check = (hasPodAddresses: boolean) =>
+      addressChecks([{ member: member("a", { granted: "10.1.0.0/16" }), block: block(hasPodAddresses) }])(
+        "a",
+        "pods",
+      );
+    expect(check(false)("10.112.0.9")).toBeUndefined();
+    expect(check(false)("10.1.0.9")).toContain("not in the networks");
+    expect(check(true)("10.1.0.9")).toBeUndefined();
+  });
+});
+
+describe("an address of a node", () => {
+  it("is in the networks of nodes that its member reports, and not in those of its pods", () => {
+    const check = problems({ a: { reported: "10.1.0.0/16", nodes: "192.168.0.0/24" } }, "nodes");
+    expect(check("a", "192.168.0.7")).toBeUndefined();
+    expect(check("a", "10.1.0.7")).toContain("not in the networks");
+  });
+
+  it("is not one of another member's pods", () => {
+    const check = problems({ a: { reported: "10.1.0.0/16" }, b: { nodes: "10.1.7.0/24" } }, "nodes");
+    expect(check("b", "10.1.7.1")).toBe("10.1.7.1 is in a network of member a");
+  });
+});

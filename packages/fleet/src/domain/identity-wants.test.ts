@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { type IdentityRequest, MAX_IDENTITY_REQUESTS } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { readWants, wantedOf, wantsOf } from "./identity-wants.ts";
+
+describe("what is wanted of a member", () => {
+  it("is what all others request of it, each request once, and nothing of its own", () => {
+    const web = { namespaces: ["shop"], podSelector: { matchLabels: { app: "web" } } };
+    const demands = new Map([
+      [
+        "a",
+        {
+          requests: [
+            { ...web, clusters: ["b"] },
+            { namespaces: ["bank"], clusters: ["c"] },
+          ],
+        },
+      ],
+      ["b", { requests: [{ namespaces: ["own"] }] }],
+      ["c", { requests: [web], nodes: true }],
+    ]);
+    expect(wantedOf("b", demands)).toEqual({ requests: [web], nodes: true });
+    expect(wantedOf("c", demands)).toEqual({ requests: [{ namespaces: ["bank"] }, { namespaces: ["own"] }] });
+  });
+
+  it("is everything if one member requests that, or all of them together too much", () => {
+    const many = Array.from({ length: MAX_IDENTITY_REQUESTS + 1 }, (_, at): IdentityRequest => ({
+      namespaces: [`n${at}`],
+    }));
+    expect(wantsOf([{ namespaces: ["shop"] }, {}], false)).toEqual({ requests: [{}] });
+    expect(wantsOf(many, false)).toEqual({ requests: [{}] });
+    expect(wantsOf(many.slice(1), false).requests).toHaveLength(MAX_IDENTITY_REQUESTS);
+  });
+});
+
+describe("a request", () => {
+  const { pods, namespace } = readWants({
+    requests: [
+      {
+        namespaceSelector: { matchLabels: { team: "x" } },
+        podSelector: { matchExpressions: [{ key: "app", operator: "In", values: ["web", "api"] }] },
+      },
+    ],
+  });
+
+  it("is for pods that both of its selectors select", () => {
+    expect(pods("shop", { team: "x" }, { app: "api" })).toBe(true);
+    expect(pods("shop", { team: "y" }, { app: "api" })).toBe(false);
+    expect(pods("shop", { team: "x" }, {})).toBe(false);
+    expect(namespace("shop", { team: "y" })).toBe(false);
+  });
+
+  it("is for pods of every namespace whose labels are not known", () => {
+    expect(pods("shop", undefined, { app: "web" })).toBe(true);
+  });
+
+  it("that cannot be read is for nothing, and does not affect the others", () => {
+    const broken = { podSelector: { matchExpressions: [{ key: "app", operator: "In" as const }] } };
+    const reader = readWants({ requests: [broken, { namespaces: ["shop"] }] });
+    expect(reader.pods("bank", {}, {})).toBe(false);
+    expect(reader.pods("shop", {}, {})).toBe(true);
+    expect(readWants({ requests: [broken] }).isEmpty).toBe(true);
+  });
+});
