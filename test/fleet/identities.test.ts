@@ -9,7 +9,7 @@ import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
-import { addNode } from "../support/mesh.ts";
+import { addNode, attachPods, createProfile, setProfile } from "../support/mesh.ts";
 import { admit, type PodFacts, runPod, setGlobal } from "../support/pods.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
@@ -21,7 +21,9 @@ const IN_SYSTEM = { namespace: FLEET_SYSTEM_NAMESPACE };
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "b", "c"] });
   for (const [at, name] of ["a", "b", "c"].entries()) {
-    await addNode(fleet.client(name), "n1", { address: `192.168.${at}.1`, podCIDR: `10.${at + 1}.0.0/16` });
+    // Those of b and c are the same.
+    const podCIDR = `10.${Math.min(at + 1, 2)}.0.0/16`;
+    await addNode(fleet.client(name), "n1", { address: `192.168.${at}.1`, podCIDR });
     await ensureNamespace(fleet.client(name), "shop");
   }
   await eventually(hub(), IDENTITY_DEMANDS, (all) => all.length === 3);
@@ -56,7 +58,7 @@ describe("pods of other clusters", () => {
     await run("a", "web-1", { labels: { app: "web" }, address: "10.1.0.5" });
     await run("a", "web-2", { labels: { app: "web" }, address: "10.1.0.6" });
     await run("a", "db-1", { labels: { app: "db" }, address: "10.1.0.7" });
-    await run("c", "web-1", { labels: { app: "web" }, address: "10.3.0.5" });
+    await run("c", "web-1", { labels: { app: "web" }, address: "10.2.0.5" });
     await admit(fleet.client("b"), "web-of-a", {
       namespace: "shop",
       labels: { app: "web", [CLUSTER_LABEL]: "a" },
@@ -98,6 +100,28 @@ describe("pods of other clusters", () => {
     await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.6 {"app":"web"}']);
   });
 
+  it("have an address that one pod gave up and another one got under the labels of the latter only", async () => {
+    const client = fleet.client("a");
+    const status = { phase: "Succeeded" as const };
+    await client.mergePatch(PODS, objectKey("shop", "web-2"), { status }, { subresource: "status" });
+    await run("a", "web-3", { labels: { app: "web", tier: "2" }, address: "10.1.0.6" });
+    await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.6 {"app":"web","tier":"2"}']);
+  });
+
+  it("are known while the hub is away, also to an agent that restarts, and catch up when it is back", async () => {
+    await fleet.hubProgram.stop();
+    await fleet.agents.get("b")?.stop();
+    await fleet.client("a").delete(PODS, objectKey("shop", "web-3"), { gracePeriodSeconds: 0 });
+    fleet.agents.get("b")?.start();
+    await eventually(hub(), IDENTITY_SLICES, (all) => pods(all.filter(isInMailbox)).length === 1);
+    expect(pods(await slicesIn("b"))).toEqual([
+      '10.1.0.5 {"app":"web"}',
+      '10.1.0.6 {"app":"web","tier":"2"}',
+    ]);
+    fleet.hubProgram.start();
+    await known("b", ['10.1.0.5 {"app":"web"}']);
+  });
+
   it("are not known any more without the policy", async () => {
     await fleet.client("b").delete(NETWORK_POLICIES, objectKey("shop", "web-of-a"));
     await eventually(fleet.client("b"), IDENTITY_SLICES, (all) => all.length === 0, IN_SYSTEM);
@@ -114,3 +138,30 @@ describe("pods of other clusters", () => {
 async function slicesIn(cluster: string): Promise<IdentitySlice[]> {
   return (await fleet.client(cluster).list(IDENTITY_SLICES, IN_SYSTEM)).items;
 }
+
+function isInMailbox({ metadata }: IdentitySlice): boolean {
+  return metadata.namespace?.startsWith("fleet-member-") === true;
+}
+
+describe("in a parallel network, pods of other clusters", () => {
+  it("are known by their fleet addresses, and those without one are not", async () => {
+    await createProfile(hub(), "p");
+    for (const name of ["b", "c"]) {
+      await ensureNamespace(fleet.client(name), "far");
+      await setProfile(hub(), name, "p");
+    }
+    const { metadata } = await run("c", "api-1", {
+      namespace: "far",
+      labels: { app: "api" },
+      address: "10.2.0.9",
+    });
+    await run("c", "api-2", { namespace: "far", labels: { app: "api" }, address: "10.2.0.10" });
+    await admit(fleet.client("b"), "api-of-c", {
+      namespace: "far",
+      labels: { app: "api", [CLUSTER_LABEL]: "c" },
+    });
+    const { status } = await attachPods(fleet.client("c"), "n1", [metadata.uid ?? ""]);
+    const [attached] = status?.allocations ?? [];
+    await known("b", [`${attached?.ipv4},${attached?.ipv6} {"app":"api"}`]);
+  }, 40_000);
+});

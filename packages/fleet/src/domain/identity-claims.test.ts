@@ -29,7 +29,7 @@ function member(name: string, { granted, joined, reported, nodes }: Facts): Memb
         ...(nodes === undefined ? {} : { [NODE_RANGES]: property(nodes) }),
       },
     },
-  } as MemberCluster;
+  };
 }
 
 function problems(members: Readonly<Record<string, Facts>>, of: "pods" | "nodes" = "pods") {
@@ -65,7 +65,7 @@ describe("an address of a pod", () => {
     expect(granted("a", "10.2.0.5")).toBe("10.2.0.5 is in a network of member b");
   });
 
-  it("is refused where the member says of no network that its pods are there, and the message tells what to do", () => {
+  it("is refused where the member says of no network that its pods are there, with what to do in the message", () => {
     expect(problems({ a: { nodes: "192.168.0.0/24" } })("a", "192.168.0.7")).toBe(
       "the member does not say which addresses its pods have: set the annotation fairlead.dev/granted-cidrs of its MemberCluster",
     );

@@ -124,8 +124,14 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   if (runs(part, "member-net")) {
     const heard = {
       onBack: () => makeAllDue(work),
-      onSilent: () => probes.doubt(),
-      onHeard: (leaseMs: number) => probes.trust(leaseMs),
+      onSilent: () => {
+        probes.doubt();
+        for (const it of work) it.onSilence?.(true);
+      },
+      onHeard: (leaseMs: number) => {
+        probes.trust(leaseMs);
+        for (const it of work) it.onSilence?.(false);
+      },
     };
     const lease = keepLease(session, heard, running);
     stack.defer(async () => {
@@ -179,6 +185,8 @@ interface Work {
   readonly controller: Controller;
   /** What goes to the hub: while it was away it failed and waits long by now. */
   readonly hubKeys?: () => readonly ObjectKey[];
+  /** Called when the hub no longer answers, and when it answers again. */
+  readonly onSilence?: (isSilent: boolean) => void;
 }
 
 function createWork(session: Session, probes: Probes): readonly Work[] {
@@ -201,7 +209,7 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
   if (mesh !== undefined && ranges !== undefined)
     work.push(
       { controller: createMesh({ session, mesh, ranges }), hubKeys: meshKeys },
-      { controller: createIdentities({ session, mesh }), hubKeys: identityKeys },
+      { ...createIdentities({ session, mesh }), hubKeys: identityKeys },
     );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
   // Last: it does not start before the agent is permitted to read DaemonSets.

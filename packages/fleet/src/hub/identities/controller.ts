@@ -8,6 +8,7 @@ import {
 import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { keyOf, type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
@@ -15,7 +16,8 @@ import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
-import type { Change, Controller, KubeClient } from "@fairlead/kube/types.ts";
+import type { Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import { ageCondition, identityAge } from "#domain/identity-age.ts";
 import { rangesOf } from "#domain/ranges.ts";
 import type { HubInformers } from "../informers.ts";
 import { changedAudience, isMemberChanged } from "../services/controller.ts";
@@ -40,7 +42,7 @@ const MEMBERS = "members";
  * needed of it, and what was refused. A change of one pod is one write here, however many members read it.
  */
 export function createIdentities({ client, informers, deps }: Parts): Controller {
-  const registry = new IdentityRegistry(informers);
+  const registry = new IdentityRegistry(informers, () => deps.clock.now());
   const verdicts = new Verdicts((it) => registry.plan(it).problem);
   const memberKey = (cluster: string): ObjectKey => objectKey(MEMBERS, cluster);
   const keysOf = (cluster: string): ObjectKey[] => [
@@ -56,18 +58,22 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
     registry.forgetDemands();
     return all();
   };
-  const tell = async (cluster: string, signal: AbortSignal): Promise<void> => {
+  const tell = async (cluster: string, signal: AbortSignal): Promise<ReconcileResult> => {
+    const age = registry.ageOf(cluster);
+    const again = defined({ requeueAfterMs: age.forgottenInMs });
+    if (age.isForgotten) for (const it of registry.slicesOf(cluster)) controller.enqueue(shownKey(it));
     const demand = informers.identityDemands.store.get(objectKey(mailboxOf(cluster), cluster));
-    if (demand === undefined || isDeleting(demand)) return;
+    if (demand === undefined || isDeleting(demand)) return again;
     await writeConditions(client, IDENTITY_DEMANDS, {
       object: demand,
-      own: new Set(["Accepted"]),
-      next: [verdicts.conditionOf(registry.slicesOf(cluster))],
+      own: new Set(["Accepted", "Current"]),
+      next: [verdicts.conditionOf(registry.slicesOf(cluster)), ageCondition(age)],
       rest: { wanted: registry.wantedOf(cluster).wants },
       fieldManager: HUB_MANAGER,
       clock: deps.clock,
       signal,
     });
+    return again;
   };
   /** @returns Of a slice: the view that it is to be in, and what of it. */
   const decide = (source: IdentitySlice, cluster: string) => {
@@ -117,6 +123,8 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
           if (sameJson(before?.spec, after?.spec)) return own;
           return [...own, ...registry.forgetDemands().flatMap(keysOf)];
         }),
+        // Silent members are forgotten after some time.
+        watching(informers.members, (change) => (isHealthChanged(change) ? keysOf(change.key) : [])),
         watchingChanges(informers.members, (change) =>
           isMemberChanged(change) || isClaimChanged(change) || areRangesChanged(change) ? allAnew() : [],
         ),
@@ -134,6 +142,10 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
 
 function shownKey(it: IdentitySlice): ObjectKey {
   return objectKey(undefined, shownName(it));
+}
+
+function isHealthChanged({ before, after }: Change<MemberCluster>): boolean {
+  return identityAge(before, 0).silentSinceMs !== identityAge(after, 0).silentSinceMs;
 }
 
 function areRangesChanged({ before, after }: Change<MemberCluster>): boolean {

@@ -21,6 +21,7 @@ function plan(spec: Partial<Spec>, view: Partial<Omit<IdentityView, "slice">> = 
   return planIdentity({
     slice: { metadata: { name: "s", namespace: "fleet-member-a" }, spec: { ...WEB, ...spec } },
     isMember: true,
+    isForgotten: false,
     exporters: undefined,
     wanted: readWants({ requests: [{}], nodes: true }),
     check: (address) =>
@@ -55,7 +56,8 @@ describe("a slice of a member", () => {
     });
   });
 
-  it("is not shown if the mailbox is not that of a member", () => {
+  it("is not shown if the mailbox is not that of a member, or of one that has been silent for too long", () => {
+    expect(plan({}, { isForgotten: true })).toEqual({ spec: undefined, problem: undefined });
     expect(plan({}, { isMember: false })).toEqual({ spec: undefined, problem: undefined });
   });
 

@@ -14,6 +14,8 @@ export interface IdentityView {
   readonly slice: IdentitySlice;
   /** Whether the mailbox is that of a member. */
   readonly isMember: boolean;
+  /** Whether the member has been silent for too long. */
+  readonly isForgotten: boolean;
   /** The members whose exports of the namespace count; undefined: all. */
   readonly exporters: readonly string[] | undefined;
   /** What other members need to know of this one. */
@@ -30,9 +32,17 @@ export interface IdentityPlan {
 
 const NOTHING: IdentityPlan = { spec: undefined, problem: undefined };
 
-export function planIdentity({ slice, isMember, exporters, wanted, check }: IdentityView): IdentityPlan {
+export function planIdentity({
+  slice,
+  isMember,
+  isForgotten,
+  exporters,
+  wanted,
+  check,
+}: IdentityView): IdentityPlan {
   const cluster = clusterOfMailbox(slice.metadata.namespace);
   if (cluster === undefined || !isMember || slice.metadata.deletionTimestamp !== undefined) return NOTHING;
+  if (isForgotten) return NOTHING;
   const { spec } = slice;
   const wrong = findIdentityProblem(spec, cluster);
   if (wrong !== undefined) return { spec: undefined, problem: wrong };

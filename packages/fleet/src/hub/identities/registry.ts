@@ -2,6 +2,7 @@ import type { IdentitySlice, IdentityWants } from "#api/fairlead.dev/v1alpha1/id
 import { RELEASED_AT_ANNOTATION } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { allowedExporters } from "#domain/audience.ts";
+import { type IdentityAge, identityAge } from "#domain/identity-age.ts";
 import { addressChecks } from "#domain/identity-claims.ts";
 import { readWants, wantedOf, type WantsReader } from "#domain/identity-wants.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -20,11 +21,13 @@ interface Wanted {
 /** What the hub knows of the identities of members, remembered until something of it changes. */
 export class IdentityRegistry {
   readonly #informers: HubInformers;
+  readonly #now: () => number;
   readonly #checks = new Map<string, Checks>();
   readonly #wanted = new Map<string, Wanted>();
 
-  constructor(informers: HubInformers) {
+  constructor(informers: HubInformers, now: () => number) {
     this.#informers = informers;
+    this.#now = now;
   }
 
   /** Addresses belong to other members now, perhaps. */
@@ -67,6 +70,7 @@ export class IdentityRegistry {
     return planIdentity({
       slice,
       isMember: currentMembers(this.#informers).has(cluster),
+      isForgotten: this.ageOf(cluster).isForgotten,
       exporters: allowedExporters(
         namespace === undefined
           ? undefined
@@ -75,6 +79,10 @@ export class IdentityRegistry {
       wanted: this.wantedOf(cluster).reader,
       check: this.#checksIn(view)(cluster, slice.spec.type === "Nodes" ? "nodes" : "pods"),
     });
+  }
+
+  ageOf(cluster: string): IdentityAge {
+    return identityAge(this.#informers.members.store.get(objectKey(undefined, cluster)), this.#now());
   }
 
   #checksIn(view: string): Checks {

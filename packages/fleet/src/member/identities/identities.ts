@@ -15,7 +15,8 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import type { Change, Controller, Informer } from "@fairlead/kube/types.ts";
+import type { Change, Controller, Informer, ReconcileResult } from "@fairlead/kube/types.ts";
+import { IDENTITY_MAX_AGE_MS } from "#domain/identity-age.ts";
 import { readWants, wantsOf, type WantsReader } from "#domain/identity-wants.ts";
 import { compileNetworkPolicy } from "#policy/compile/network-policy.ts";
 import { demandOf } from "#policy/demand.ts";
@@ -35,6 +36,8 @@ interface Parts {
 
 /** What is needed here and in other clusters, and so what is read. */
 const DEMAND = objectKey(undefined, "demand");
+/** Forgets what others said when the hub has been silent for too long. */
+const AGE = objectKey(undefined, "age");
 /** Of keys: "copy/<name>" is a slice of another member. */
 const COPY = "copy";
 
@@ -42,7 +45,10 @@ const COPY = "copy";
  * What this cluster needs to know of the pods of others goes to its mailbox, and what others need to know of its pods; what others
  * published is copied to `fleet-system`, where nodes read it. While the hub is away, that stays as it is.
  */
-export function createIdentities({ session, mesh }: Parts): Controller {
+export function createIdentities({ session, mesh }: Parts): {
+  readonly controller: Controller;
+  readonly onSilence: (isSilent: boolean) => void;
+} {
   const { cluster, deps, fleet, here, hub, local } = session;
   const policies = createInformer(local, NETWORK_POLICIES, { isOptional: () => true }, deps);
   const enqueue = (key: ObjectKey): void => controller.enqueue(key);
@@ -63,15 +69,20 @@ export function createIdentities({ session, mesh }: Parts): Controller {
   );
   const source = new IdentitySource(session, {
     onChange: (name) => enqueue(copyKey(name)),
-    onSynced: () => {
-      for (const name of [...source.names(), ...namesIn(mesh.identities)]) enqueue(copyKey(name));
-    },
+    onSynced: () => copyAll(),
   });
   let wanted: { readonly wants: IdentityWants | undefined; readonly reader: WantsReader } = {
     wants: undefined,
     reader: readWants(undefined),
   };
   let needed = readWants(undefined);
+  let silentSinceMs: number | undefined;
+  const isForgotten = (): boolean =>
+    silentSinceMs !== undefined && deps.clock.monotonic() - silentSinceMs >= IDENTITY_MAX_AGE_MS;
+
+  function copyAll(): void {
+    for (const name of [...source.names(), ...namesIn(mesh.identities)]) enqueue(copyKey(name));
+  }
 
   function publishAll(): void {
     enqueue(DEMAND);
@@ -140,7 +151,7 @@ export function createIdentities({ session, mesh }: Parts): Controller {
     const at = objectKey(FLEET_SYSTEM_NAMESPACE, name);
     const current = mesh.identities.store.get(at);
     const shown = source.find(name);
-    if (shown !== undefined && isNeeded(shown))
+    if (shown !== undefined && isNeeded(shown) && !isForgotten())
       await applyIfChanged(local, IDENTITY_SLICES, {
         current,
         desired: {
@@ -165,11 +176,20 @@ export function createIdentities({ session, mesh }: Parts): Controller {
     return all.some((it) => needed.pods(namespace, undefined, { ...labels, ...it.labels }));
   }
 
+  function age(): ReconcileResult {
+    if (silentSinceMs === undefined || isForgotten()) {
+      copyAll();
+      return {};
+    }
+    return { requeueAfterMs: silentSinceMs + IDENTITY_MAX_AGE_MS - deps.clock.monotonic() };
+  }
+
   const controller = createController(
     {
       name: "member-identities",
       async reconcile(key, signal) {
         if (key === DEMAND) return follow(signal);
+        if (key === AGE) return age();
         const { namespace: kind = "", name } = splitKey(key);
         return kind === COPY ? copy(name, signal) : publish(kind, name, signal);
       },
@@ -196,13 +216,19 @@ export function createIdentities({ session, mesh }: Parts): Controller {
     deps,
   );
   return {
-    name: controller.name,
-    start: (signal) => controller.start(signal),
-    enqueue,
-    idle: (signal) => controller.idle(signal),
-    async [Symbol.asyncDispose]() {
-      await controller[Symbol.asyncDispose]();
-      for (const it of [mailbox, pods, source, policies]) await it[Symbol.asyncDispose]();
+    controller: {
+      name: controller.name,
+      start: (signal) => controller.start(signal),
+      enqueue,
+      idle: (signal) => controller.idle(signal),
+      async [Symbol.asyncDispose]() {
+        await controller[Symbol.asyncDispose]();
+        for (const it of [mailbox, pods, source, policies]) await it[Symbol.asyncDispose]();
+      },
+    },
+    onSilence(isSilent) {
+      silentSinceMs = isSilent ? deps.clock.monotonic() : undefined;
+      enqueue(AGE);
     },
   };
 }

@@ -1,0 +1,172 @@
+/** A compromised member: what it says of its pods changes nothing of what other members say. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import {
+  IDENTITY_DEMANDS,
+  IDENTITY_SLICES,
+  type IdentityDemand,
+  type IdentitySlice,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
+import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { PODS, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { fixedCredentials } from "@fairlead/kube/config/config.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { hostilities, schemaOf } from "../support/hostile.ts";
+import { addNode } from "../support/mesh.ts";
+import { admit, runPod } from "../support/pods.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
+
+const MAILBOX = "fleet-member-m";
+const DEMAND = objectKey(MAILBOX, "m");
+const ANY = "io.cilium.k8s.policy.cluster";
+
+let fleet: TestFleet;
+let stack: AsyncDisposableStack;
+let asM: KubeClient;
+let sound: IdentitySlice;
+const hub = () => fleet.client("hub");
+
+beforeAll(async () => {
+  stack = new AsyncDisposableStack();
+  fleet = stack.use(await startFleet({ members: ["a", "c", "m"] }));
+  for (const [at, name] of ["a", "c", "m"].entries())
+    await addNode(fleet.client(name), "n1", { address: `192.168.${at}.1`, podCIDR: `10.${at + 1}.0.0/16` });
+  for (const name of ["a", "m"])
+    await admit(fleet.client("c"), `of-${name}`, { labels: { app: name, [ANY]: name } });
+  await runPod(fleet.client("a"), "web", { labels: { app: "a" }, address: "10.1.0.5" });
+  await runPod(fleet.client("m"), "web", { labels: { app: "m" }, address: "10.3.0.5" });
+  await known(["10.1.0.5 a", "10.3.0.5 m"]);
+  await fleet.agents.get("m")?.stop();
+  const secret = await fleet.client("m").get(SECRETS, objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET));
+  const field = (name: string): string => Buffer.from(secret.data?.[name] ?? "", "base64").toString();
+  const credentials = fixedCredentials({ certificate: field("tls.crt"), key: field("tls.key") });
+  asM = stack.use(connect({ ...fleet.hub.config, credentials }, testDeps("m")));
+  const own = await asM.list(IDENTITY_SLICES, { namespace: MAILBOX });
+  sound = own.items.find((it) => it.spec.type === "Pods")!;
+}, 60_000);
+afterAll(() => stack.disposeAsync());
+
+/** What c knows: an address and the label "app". */
+function known(wanted: readonly string[]): Promise<readonly IdentitySlice[]> {
+  const shown = (all: readonly IdentitySlice[]): string =>
+    all
+      .flatMap(({ spec }) =>
+        (spec.pods ?? []).flatMap((it) => it.addresses.map((one) => `${one} ${spec.labels?.["app"]}`)),
+      )
+      .toSorted()
+      .join();
+  return eventually(fleet.client("c"), IDENTITY_SLICES, (all) => shown(all) === wanted.join(), {
+    namespace: FLEET_SYSTEM_NAMESPACE,
+  });
+}
+
+const isRefused = (write: Promise<unknown>): Promise<boolean> =>
+  write.then(
+    () => false,
+    (error: unknown) => hasCode(error, "API_INVALID", "API_FORBIDDEN", "API_BAD_REQUEST"),
+  );
+
+async function say(spec: Partial<IdentitySlice["spec"]>): Promise<void> {
+  const value = { ...sound.spec, ...spec };
+  await asM.jsonPatch(IDENTITY_SLICES, keyOf(sound), [{ op: "replace", path: "/spec", value }]);
+}
+
+function refusedWith(text: string): Promise<IdentityDemand> {
+  return eventuallyOne(hub(), IDENTITY_DEMANDS, DEMAND, (it) => {
+    const accepted = findCondition(it.status?.conditions, "Accepted");
+    return accepted?.status === "False" && accepted.message.includes(text);
+  });
+}
+
+let round = 0;
+/** A change of a's pod reaches c, and all else is as it was. */
+async function othersGoOn(): Promise<void> {
+  round += 1;
+  const address = `10.1.1.${round}`;
+  const status = { podIP: address, podIPs: [{ ip: address }] };
+  await fleet.client("a").mergePatch(PODS, objectKey("work", "web"), { status }, { subresource: "status" });
+  await known([`${address} a`, "10.3.0.5 m"]);
+}
+
+describe("the hub's API server", () => {
+  it("lets a member write only of its own pods, in its own mailbox, and not what the hub says", async () => {
+    const slice = (namespace: string, cluster: string): IdentitySlice => ({
+      metadata: { namespace, name: "x" },
+      spec: { ...sound.spec, cluster },
+    });
+    const status = { status: { wanted: { requests: [{}] } } };
+    const writes = [
+      asM.create(IDENTITY_SLICES, slice("fleet-member-a", "a")),
+      asM.create(IDENTITY_SLICES, slice(MAILBOX, "a")),
+      asM.create(IDENTITY_SLICES, slice(VIEW_NAMESPACE, "m")),
+      asM.create(IDENTITY_DEMANDS, { metadata: { namespace: MAILBOX, name: "a" }, spec: { requests: [] } }),
+      asM.mergePatch(IDENTITY_DEMANDS, DEMAND, status, { subresource: "status" }),
+      asM.list(IDENTITY_SLICES, { namespace: "fleet-member-a" }),
+    ];
+    expect(await Promise.all(writes.map(isRefused))).toEqual(writes.map(() => true));
+  });
+});
+
+describe.each(["policies and controllers", "controllers alone"])("a hostile member, with %s", (by) => {
+  beforeAll(async () => {
+    if (by === "controllers alone")
+      for (const it of MAILBOX_POLICY_BINDINGS)
+        await hub().delete(VALIDATING_ADMISSION_POLICY_BINDINGS, keyOf(it));
+  });
+
+  it("does not get the address of another's pod, and sees why; its other pods stay", async () => {
+    const stolen = { name: "thief", addresses: ["10.1.0.5"] };
+    await say({ pods: [...(sound.spec.pods ?? []), stolen] });
+    await refusedWith("work/thief: 10.1.0.5 is ");
+    await othersGoOn();
+    await say({});
+  });
+
+  it("gets nothing by claiming the networks of all others", async () => {
+    const properties = {
+      "fairlead.dev/pod-cidrs": { value: "0.0.0.0/0", observationTime: "2020-01-01T00:00:00Z" },
+    };
+    await asM.mergePatch(
+      INTERNAL_MEMBER_CLUSTERS,
+      DEMAND,
+      { status: { properties } },
+      { subresource: "status" },
+    );
+    await othersGoOn();
+    await say({ pods: [{ name: "thief", addresses: [`10.1.1.${round}`] }] });
+    await refusedWith(`work/thief: 10.1.1.${round} is `);
+    await say({});
+    await othersGoOn();
+  });
+
+  it("changes nothing of what others say, whatever it says", async () => {
+    const attacks = hostilities(sound, schemaOf(HUB_CRDS, "IdentitySlice"), ["spec"]);
+    expect(attacks.length).toBeGreaterThan(60);
+    for (const { object } of attacks) {
+      const value = (object as IdentitySlice).spec;
+      await isRefused(
+        asM.jsonPatch(IDENTITY_SLICES, keyOf(sound), [{ op: "replace", path: "/spec", value }]),
+      );
+    }
+    const demand = await asM.list(IDENTITY_DEMANDS, { namespace: MAILBOX });
+    for (const { object } of hostilities(demand.items[0]!, schemaOf(HUB_CRDS, "IdentityDemand"), ["spec"])) {
+      const { spec: value } = object as IdentityDemand;
+      await isRefused(asM.jsonPatch(IDENTITY_DEMANDS, DEMAND, [{ op: "replace", path: "/spec", value }]));
+    }
+    await asM.jsonPatch(IDENTITY_DEMANDS, DEMAND, [
+      { op: "replace", path: "/spec", value: { requests: [] } },
+    ]);
+    await say({});
+    await othersGoOn();
+  }, 40_000);
+});
