@@ -7,7 +7,7 @@ import {
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { IMPORTED_SERVICES, type ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
@@ -52,6 +52,11 @@ interface State extends Readonly<Record<Cluster, readonly [Ready, Ready]>> {
   readonly drained: readonly DrainedCluster[];
   readonly suspects: readonly string[];
   readonly silent: readonly string[];
+  /** Annotations of the Service. */
+  readonly service: Readonly<Record<string, string>>;
+  readonly isGlobalNamespace: boolean;
+  /** `service.cilium.io/weight` of the first slice of each cluster. */
+  readonly sliceWeights: Readonly<Record<Cluster, number | undefined>>;
 }
 
 const anyReady = fc.constantFrom<Ready>("ready", "ready", "serving", "none", "absent");
@@ -67,6 +72,7 @@ const anyImported: fc.Arbitrary<State["spec"]> = fc.option(
             cluster: fc.constant<string>(cluster),
             priority: fc.constantFrom(0, 0, 1, 2),
             weight: fc.constantFrom(1, 1, 1, 0),
+            global: fc.boolean(),
             ports: fc
               .boolean()
               .map((has) => (has || cluster === OWN ? [{ name: "http", importedAs: "http" }] : [])),
@@ -77,7 +83,19 @@ const anyImported: fc.Arbitrary<State["spec"]> = fc.option(
   }),
   { nil: undefined, freq: 8 },
 );
+const GLOBAL = { "service.cilium.io/global": "true" };
+const anyAnnotations: fc.Arbitrary<State["service"]> = fc.constantFrom<State["service"]>(
+  { "service.cilium.io/global": "false" },
+  GLOBAL,
+  { ...GLOBAL, "service.cilium.io/affinity": "local" },
+  { ...GLOBAL, "service.cilium.io/affinity": "remote", "service.cilium.io/shared": "false" },
+  { ...GLOBAL, "service.cilium.io/global-sync-endpoint-slices": "false" },
+);
+const anySliceWeight = fc.constantFrom(undefined, undefined, 0, 3);
 const anyState: fc.Arbitrary<State> = fc.record({
+  service: anyAnnotations,
+  isGlobalNamespace: fc.constantFrom(true, true, false),
+  sliceWeights: fc.record({ a: anySliceWeight, b: anySliceWeight, c: anySliceWeight }),
   a: fc.tuple(anyReady, anyReady),
   b: fc.tuple(anyReady, anyReady),
   c: fc.tuple(anyReady, anyReady),
@@ -108,6 +126,9 @@ const anySteps = fc
         "drained",
         "suspects",
         "silent",
+        "service",
+        "isGlobalNamespace",
+        "sliceWeights",
       ),
       anyState,
     ),
@@ -154,8 +175,12 @@ class World {
 
   set(state: State): void {
     this.#silent = state.silent;
-    for (const cluster of FLEET)
-      for (const at of SLICES) this.#setSlice(cluster, at, state[cluster][at - 1] ?? "absent");
+    for (const cluster of FLEET) for (const at of SLICES) this.#setSlice(cluster, at, state);
+    const namespace = { "clustermesh.cilium.io/global": String(state.isGlobalNamespace) };
+    this.#put(this.local, NAMESPACES, objectKey(undefined, NAMESPACE), {
+      metadata: { annotations: namespace },
+    });
+    this.#put(this.local, SERVICES, SERVICE, { metadata: { annotations: state.service } });
     const { spec } = state;
     this.#put(
       this.hub,
@@ -164,6 +189,10 @@ class World {
       spec && {
         spec: {
           ...spec,
+          // A weight comes from the annotation of a ServiceExport.
+          clusters: spec.clusters.map((it) =>
+            it.cluster === OWN && !state.isExported ? { ...it, weight: 1 } : it,
+          ),
           service: { namespace: NAMESPACE, name: NAME },
           ports: PORTS.map((it) => ({ ...it, port: 80 })),
         },
@@ -194,7 +223,9 @@ class World {
       this.hub.state.update(INTERNAL_SERVICE_IMPORTS, { ...asked, status } as KubeObject, "status");
   }
 
-  #setSlice(cluster: Cluster, at: number, ready: Ready): void {
+  #setSlice(cluster: Cluster, at: number, state: State): void {
+    const ready = state[cluster][at - 1] ?? "absent";
+    const weight = at === 1 ? state.sliceWeights[cluster] : undefined;
     const addressType = "IPv4" as const;
     const conditions = {
       ready: ready === "ready",
@@ -213,7 +244,15 @@ class World {
         this.local,
         ENDPOINT_SLICES,
         objectKey(NAMESPACE, name),
-        ready === "absent" ? undefined : { metadata: { labels }, ...facts },
+        ready === "absent"
+          ? undefined
+          : {
+              metadata: {
+                labels,
+                annotations: weight === undefined ? {} : { "service.cilium.io/weight": `${weight}` },
+              },
+              ...facts,
+            },
       );
       return;
     }
@@ -237,7 +276,14 @@ class World {
       objectKey(MAILBOX, name),
       ready === "absent"
         ? undefined
-        : { spec: { ...facts, endpointSliceReference, ownerServiceReference: service } },
+        : {
+            spec: {
+              ...facts,
+              ...(weight === undefined ? {} : { weight }),
+              endpointSliceReference,
+              ownerServiceReference: service,
+            },
+          },
     );
   }
 
@@ -248,7 +294,7 @@ class World {
       if (current !== undefined) client.state.delete(of, key);
       return;
     }
-    const [namespace, name] = key.split("/");
+    const { namespace, name } = splitKey(key);
     const { metadata = {}, ...rest } = wanted as { metadata?: object };
     if (current === undefined)
       client.seed(of, { metadata: { namespace, name, ...metadata }, ...rest } as KubeObject);
@@ -279,8 +325,8 @@ class World {
     return this.local
       .objects(ENDPOINT_SLICES)
       .filter(isImported)
-      .map(({ metadata: { namespace, name }, endpoints, ports }) =>
-        JSON.stringify([namespace, name, endpoints, ports]),
+      .map(({ metadata: { namespace, name, labels, annotations }, endpoints, ports }) =>
+        JSON.stringify([namespace, name, labels, annotations, endpoints, ports]),
       )
       .toSorted();
   }
@@ -289,6 +335,7 @@ class World {
 describe("what a member keeps in mind of a service", () => {
   it("is what one finds that begins now, whatever happened", async () => {
     let slices = 0;
+    let global = 0;
     await fc.assert(
       fc.asyncProperty(anyState, anySteps, async (first, steps) => {
         const world = new World();
@@ -305,6 +352,7 @@ describe("what a member keeps in mind of a service", () => {
         }
         const before = world.imported();
         slices += before.length;
+        global += before.filter((it) => it.includes("fairlead.dev/global-service")).length;
         world.local.writes.length = 0;
         await using _another = await world.start();
         await world.clock.advance(LONG_MS);
@@ -314,6 +362,7 @@ describe("what a member keeps in mind of a service", () => {
       { numRuns: 150 },
     );
     expect(slices).toBeGreaterThan(150);
+    expect(global).toBeGreaterThan(20);
     // Five seconds of computing: a busy machine takes many times as long.
   }, 120_000);
 });
