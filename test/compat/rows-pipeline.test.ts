@@ -2,12 +2,13 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { EVENTS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { GRANTED_CIDRS_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { GRANTED_CIDRS_ANNOTATION, namespaceOfRun } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import {
+  MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
@@ -197,6 +198,36 @@ describe("services and namespaces that are created late", () => {
       (it) => it.status?.conditions?.some((one) => one.reason === "NoConflictFound") === true,
     );
     await eventually(hub(), EVENTS, (all) => all.some((it) => it.reason === "NamespaceCreated"));
+  });
+
+  it("a namespace that the hub made for a run of verify is deleted with the run; those of other services stay", async () => {
+    const run = namespaceOfRun("0a1b2c3d");
+    const names = [run, "fairlead-verify-ours"];
+    const areThere = (count: number) =>
+      eventually(
+        hub(),
+        NAMESPACES,
+        (all) => all.filter(({ metadata }) => names.includes(metadata.name)).length === count,
+      );
+    for (const namespace of names) {
+      await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.8"] });
+      await exportBy("mcs", fleet.client("a"), { namespace });
+    }
+    await eventually(hub(), FLEET_SERVICE_IMPORTS, (all) =>
+      names.every((it) =>
+        all.some(({ metadata, status }) => metadata.namespace === it && status?.clusters?.length === 1),
+      ),
+    );
+    await areThere(2);
+    for (const namespace of names)
+      await fleet.client("a").delete(MCS_SERVICE_EXPORTS, objectKey(namespace, "hello"));
+    await eventually(
+      hub(),
+      FLEET_SERVICE_IMPORTS,
+      (all) => !all.some(({ metadata }) => names.includes(metadata.namespace ?? "")),
+    );
+    await areThere(1);
+    expect(await hub().find(NAMESPACES, objectKey(undefined, run))).toBeUndefined();
   });
 
   it("A11: an import without a Service gets its endpoints when that is created, and again after its deletion", async () => {

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { exec, type ExecResult, start } from "@fairlead/base/exec.ts";
-import { RUN_LABEL } from "@fairlead/fleet/cli/verify/manifests.ts";
+import { RUN_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { PROBES, type Result, SERVER_PORT } from "@fairlead/fleet/cli/verify/probes.ts";
 import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
 import { nodeNetns } from "@fairlead/lab/places.ts";

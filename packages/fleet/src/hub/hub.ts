@@ -16,6 +16,7 @@ import { createMesh } from "./mesh/reconcile.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
 import { installPolicies } from "#authz/policies/install.ts";
 import { createServices } from "./services/controller.ts";
+import { createRunNamespaces } from "./services/run-namespaces.ts";
 import { createTrafficManager, type TrafficManagerOptions } from "./traffic-manager/controller.ts";
 
 export interface Hub extends AsyncDisposable {
@@ -80,6 +81,7 @@ export async function startHub(
           createIdentities(parts),
         ]),
     createServices(parts),
+    createRunNamespaces(parts),
     createEndpoints(parts),
     ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),
   ];

@@ -221,7 +221,7 @@ export function serviceOfExport(it: InternalServiceExport): ObjectKey[] {
 function namespaceOf(it: KubeObject): string[] {
   return [it.metadata.namespace ?? ""];
 }
-function namespaceOfExport(it: InternalServiceExport): string[] {
+export function namespaceOfExport(it: InternalServiceExport): string[] {
   return it.spec === undefined ? [] : [it.spec.serviceReference.namespace];
 }
 export function serviceOfImport(it: InternalServiceImport): ObjectKey {

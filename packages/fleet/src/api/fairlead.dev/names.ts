@@ -52,6 +52,20 @@ export const NODE_RANGES = "fairlead.dev/node-cidrs";
 export const GRANTED_CIDRS_ANNOTATION = "fairlead.dev/granted-cidrs";
 /** Condition of a MemberCluster: whether it has that annotation. */
 export const ADDRESSES_BOUNDED = "fairlead.dev/AddressesBounded";
+/** Of everything that `fairlead verify` creates in a cluster; its value is the id of the run. */
+export const RUN_LABEL = "fairlead.dev/verify";
+const RUN_NAMESPACE = /^fairlead-verify-[\da-f]{8}$/;
+
+/** @param id - Eight hexadecimal digits. */
+export function namespaceOfRun(id: string): string {
+  return `fairlead-verify-${id}`;
+}
+
+/** Whether a namespace has the name of one that `fairlead verify` creates, in the clusters that it checks. */
+export function isNamespaceOfRun(name: string): boolean {
+  return RUN_NAMESPACE.test(name);
+}
+
 /** Set on a MemberCluster whose cluster no longer exists, so that the hub does not wait for its agents. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 

@@ -1,10 +1,10 @@
+import { RUN_LABEL } from "#api/fairlead.dev/names.ts";
 import { NAMESPACES, type Namespace } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { RUN_LABEL } from "./manifests.ts";
 
 /** A namespace takes everything in it along; agents release its exports. */
 

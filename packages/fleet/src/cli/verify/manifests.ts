@@ -1,14 +1,13 @@
 import type { Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Job } from "@fairlead/kube/api/batch/v1/types.ts";
 import type { Namespace, PodSpec, PodTemplateSpec, Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { namespaceOfRun, RUN_LABEL } from "#api/fairlead.dev/names.ts";
 import type { ServiceExport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { ATTACH_LABEL } from "#dataplane/pod-attachment/selection.ts";
 import { type ProbePlan, SERVER_PORT } from "./probes.ts";
 
 /** What a run creates in each cluster. Pure. */
 
-/** Label of everything that a run creates; its value is the id of the run. */
-export const RUN_LABEL = "fairlead.dev/verify";
 const SERVER = "server";
 export const PROBE_JOB = "probe";
 
@@ -26,7 +25,7 @@ export interface Participant {
 }
 
 export function runOf(id: string): Run {
-  return { id, namespace: `fairlead-verify-${id}` };
+  return { id, namespace: namespaceOfRun(id) };
 }
 
 /** The exported service with cluster-set addresses of a participant, and the headless one. */
