@@ -19,8 +19,9 @@ import {
   MCS_SERVICE_IMPORTS,
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { ATTACH_LABEL } from "@fairlead/fleet/dataplane/pod-attachment/selection.ts";
 import { createNodeAgent } from "@fairlead/fleet/dataplane/node/agent.ts";
-import { NODES, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
@@ -32,6 +33,7 @@ export const NETWORK = objectKey(FLEET_SYSTEM_NAMESPACE, "p");
 const BLOCK = objectKey(FLEET_SYSTEM_NAMESPACE, "node.n1");
 const OWN_GATEWAY = objectKey(FLEET_SYSTEM_NAMESPACE, "a-0");
 const WORK = { namespace: "work" };
+const SECOND = { ...WORK, name: "second", uid: "3e11eac6-7a4d-4d2f-9c8d-1c7f3f3c2b51" };
 
 export class NodeAgentWorld implements AsyncDisposable {
   readonly client = new FakeKubeClient();
@@ -44,6 +46,9 @@ export class NodeAgentWorld implements AsyncDisposable {
   readonly failures: string[] = [];
   /** The key of the gateway of the other member, b. */
   readonly remote = generateKeyPair();
+
+  /** Network namespace of the pod that was added. */
+  #second: string | undefined;
 
   private constructor(pod: string) {
     this.pod = pod;
@@ -182,6 +187,39 @@ export class NodeAgentWorld implements AsyncDisposable {
     await this.client.update(ENDPOINT_SLICES, { ...slice, ports });
   }
 
+  /** A pod begins on the node, which asks for an interface. @param netns - Its network namespace. */
+  addPod(netns: string): void {
+    this.#second = netns;
+    const pod: Pod = {
+      metadata: { ...SECOND, labels: { [ATTACH_LABEL]: "true" } },
+      spec: { nodeName: "n1", containers: [] },
+      status: { phase: "Running", podIPs: [{ ip: "10.244.0.8" }] },
+    };
+    this.client.state.put(PODS, pod);
+    this.runtime.run({ podUid: SECOND.uid, podNamespace: "work", podName: "second", netns });
+  }
+
+  /** That pod was never there. No agent may run. */
+  async forgetPod(): Promise<void> {
+    await this.client.delete(PODS, objectKey("work", "second"));
+    this.runtime.end(SECOND.uid);
+    const block = await this.client.get(ADDRESS_BLOCKS, BLOCK);
+    const allocations = block.status?.allocations?.filter((it) => it.podUID !== SECOND.uid);
+    const status = { ...block.status, allocations };
+    await this.client.mergePatch(ADDRESS_BLOCKS, BLOCK, { status }, { subresource: "status" });
+  }
+
+  /** The hub names an epoch of keys, and the other member has a key of it. */
+  async useEpoch(keyEpoch: number): Promise<void> {
+    const remote = objectKey(FLEET_SYSTEM_NAMESPACE, "b-0");
+    const gateway = await this.client.get(GATEWAYS, remote);
+    const [first] = gateway.spec.keys ?? [];
+    const next = { epoch: keyEpoch, publicKey: generateKeyPair().publicKey };
+    const keys = first === undefined || keyEpoch === first.epoch ? [first] : [first, next];
+    await this.client.mergePatch(GATEWAYS, remote, { spec: { keys } });
+    await this.client.mergePatch(MESH_NETWORKS, NETWORK, { spec: { keyEpoch } });
+  }
+
   /** The agent's table in `fleet`. */
   table(): Promise<string> {
     return this.run(this.fleet, "nft", ["list", "set", "inet", "fairlead", "exposed-4"]);
@@ -210,6 +248,10 @@ export class NodeAgentWorld implements AsyncDisposable {
       podRoutes: await inPod("route", "show", "table", "all"),
       podRoutes6: await inPod("-6", "route", "show", "table", "all"),
       podRules: await inPod("rule"),
+      second:
+        this.#second === undefined
+          ? ""
+          : await this.run(this.#second, "ip", ["-br", "addr", "show", "eth-fleet"]),
     };
     return Object.entries(parts)
       .map(([name, text]) => `# ${name}\n${normal(text)}`)

@@ -17,6 +17,15 @@ const PROGRAMS = ["ip", "nft", "nsenter", "unshare", "umount", "wg", "bridge"];
 /** Of each part of the state something. */
 const ALL = ["eth-fleet", "fl-wg01", "10.112.8.0/21", "10.127.0.9", "8080", "basePort"];
 
+/** What happens to a node, and its end. No agent runs at the end. */
+interface Change {
+  readonly what: string;
+  readonly begin: () => Promise<void>;
+  readonly end: () => Promise<void>;
+  /** What the state has afterwards. */
+  readonly marks: readonly string[];
+}
+
 /** Programs that the agent starts; after some of them it is dead, and starts no more. */
 class Killer {
   readonly #folder: string;
@@ -91,7 +100,7 @@ describeOnKernel("the agent of a node", () => {
   });
 
   /** The state once it has everything, and stays. */
-  async function settled(): Promise<string> {
+  async function settled(all: readonly string[] = ALL): Promise<string> {
     let before = "";
     return until(
       "the agent has settled",
@@ -99,7 +108,7 @@ describeOnKernel("the agent of a node", () => {
       (state) => {
         const isSame = state === before;
         before = state;
-        return isSame && ALL.every((it) => state.includes(it));
+        return isSame && all.every((it) => state.includes(it));
       },
       { ...PATIENCE, everyMs: 300 },
     );
@@ -121,8 +130,8 @@ describeOnKernel("the agent of a node", () => {
     world.client.seed(MESH_NETWORKS, { metadata: network.metadata, spec: network.spec });
   }
 
-  async function untilAsWanted(): Promise<void> {
-    const expected = new Set(wanted.split("\n"));
+  async function untilAsWanted(state = wanted): Promise<void> {
+    const expected = new Set(state.split("\n"));
     const difference = async (): Promise<readonly string[]> => {
       const lines = new Set((await world.state()).split("\n"));
       const missing = [...expected.difference(lines)].map((it) => `- ${it}`);
@@ -157,6 +166,62 @@ describeOnKernel("the agent of a node", () => {
         await leave();
       }
   }, 900_000);
+
+  it.each<Change>([
+    {
+      what: "adds a pod",
+      begin: async () => world.addPod(await fixture.netns("second")),
+      end: () => world.forgetPod(),
+      marks: ["10.112.0.0/24", "# second\neth-fleet"],
+    },
+    {
+      what: "makes the keys of another epoch",
+      begin: () => world.useEpoch(2),
+      end: () => world.useEpoch(1),
+      marks: ["fl-wg00"],
+    },
+  ])(
+    "that is killed while it $what on a node that works leaves nothing that the next one does not repair",
+    async ({ begin, end, marks }) => {
+      const undo = async (): Promise<void> => {
+        await end();
+        await using _agent = world.startAgent();
+        await untilAsWanted();
+      };
+      let changed: string;
+      let changes: number;
+      {
+        await using _agent = world.startAgent();
+        await untilAsWanted();
+        killer.arm(0, "before");
+        await begin();
+        changed = await settled([...ALL, ...marks]);
+        changes = killer.started.length;
+      }
+      await undo();
+      // Another run may need fewer passes.
+      const most = (changes * 3) / 4;
+      for (let at = Math.ceil(Math.min(EVERY, changes) / 2); at <= most; at += EVERY) {
+        {
+          await using _killed = world.startAgent();
+          await untilAsWanted();
+          killer.arm(at, "after");
+          await begin();
+          await until(`the agent is killed after step ${at}`, async () => killer.isDead, Boolean);
+        }
+        const [last = ""] = killer.started.slice(-1);
+        killer.arm(0, "before");
+        {
+          await using _next = world.startAgent();
+          await untilAsWanted(changed).catch((error: unknown) => {
+            throw new Error(`killed after step ${at}: ${last}`, { cause: error });
+          });
+        }
+        await undo();
+      }
+    },
+    900_000,
+  );
 
   it("that lost its folder makes the same again, with a new key, and the addresses that pods had", async () => {
     {
