@@ -78,7 +78,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)(
       const mounts = at(container?.manifest, "volumeMounts") as { name: string; mountPropagation?: string }[];
       expect(mounts.map((it) => [it.name, it.mountPropagation])).toEqual([
         ["state", "Bidirectional"],
-        ["cri", undefined],
+        ["run", "HostToContainer"],
         ["netns", "HostToContainer"],
         ["cgroup", undefined],
       ]);

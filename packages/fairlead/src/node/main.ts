@@ -77,7 +77,10 @@ export function command(): Program {
       "folder of keys, state and the network namespace fleet",
       "/var/lib/fairlead",
     )
-    .option("--cri-socket <file>", "socket of the container runtime; default: that of containerd or CRI-O")
+    .option(
+      "--cri-socket <file>",
+      "socket of the container runtime; default: that of cri-dockerd, K3s, k0s, CRI-O or containerd",
+    )
     .option(
       "--wireguard-cgroup <folder>",
       "cgroup (version 2) in which wireguard-go outlives the container of this program; default: none",

@@ -8,7 +8,8 @@ import type { Applied } from "@fairlead/kube/types.ts";
 /** The DaemonSet of `fairlead node`: that of the chart `fairlead-node` for a release of that name with default values. Pure. */
 
 const STATE = "/var/lib/fairlead";
-const CRI = "/run/containerd";
+/** In which the agent looks for the socket of the container runtime. */
+const RUN = "/run";
 const CGROUPS = "/sys/fs/cgroup";
 const REMOVE = "--remove";
 
@@ -69,7 +70,6 @@ function containerOf({ image, isRemoving }: WantedAgents): Container {
       "--log-level=info",
       "--node-name=$(NODE_NAME)",
       `--state-dir=${STATE}`,
-      `--cri-socket=${CRI}/containerd.sock`,
       `--wireguard-cgroup=${CGROUPS}/fairlead-wireguard`,
       "--metrics=:8085",
       ...(isRemoving ? [REMOVE] : []),
@@ -87,14 +87,14 @@ function containerOf({ image, isRemoving }: WantedAgents): Container {
 
 const MOUNTS: VolumeMount[] = [
   { name: "state", mountPath: STATE, mountPropagation: "Bidirectional" },
-  { name: "cri", mountPath: CRI },
+  { name: "run", mountPath: `/host${RUN}`, mountPropagation: "HostToContainer", readOnly: true },
   { name: "netns", mountPath: "/run/netns", mountPropagation: "HostToContainer", readOnly: true },
   { name: "cgroup", mountPath: CGROUPS },
 ];
 
 const VOLUMES: Volume[] = [
   { name: "state", hostPath: { path: STATE, type: "DirectoryOrCreate" } },
-  { name: "cri", hostPath: { path: CRI, type: "Directory" } },
+  { name: "run", hostPath: { path: RUN, type: "Directory" } },
   { name: "netns", hostPath: { path: "/run/netns", type: "DirectoryOrCreate" } },
   { name: "cgroup", hostPath: { path: CGROUPS, type: "Directory" } },
 ];

@@ -9,19 +9,29 @@ import { readSandbox } from "./info.ts";
 import type { PodRuntime, PodSandbox } from "./runtime.ts";
 import { type PodSandboxItem, RuntimeService, SANDBOX_STATE } from "./service.ts";
 
-/** Sockets of the runtimes that serve the CRI: containerd, K3s and RKE2, CRI-O. */
+/**
+ * Sockets of the runtimes that serve the CRI: cri-dockerd, K3s and RKE2, k0s, CRI-O, containerd. That of containerd is the last one: Docker
+ * and k0s have one there, too, which does not serve the CRI.
+ */
 const SOCKETS = [
-  "/run/containerd/containerd.sock",
+  "/run/cri-dockerd.sock",
   "/run/k3s/containerd/containerd.sock",
-  "/var/run/crio/crio.sock",
+  "/run/k0s/containerd.sock",
+  "/run/crio/crio.sock",
+  "/run/containerd/containerd.sock",
 ] as const;
+/** Where a container has the node's folder `/run`. */
+const HOST = "/host";
+const KNOWN = [...SOCKETS.map((it) => `${HOST}${it}`), ...SOCKETS];
 
 /**
  * Returns the first socket that exists.
  *
+ * @param candidates - Default: those of the runtimes, of the node before those of this container.
+ *
  * @throws {FleetError} `CRI_UNAVAILABLE`
  */
-export function findCriSocket(candidates: readonly string[] = SOCKETS): string {
+export function findCriSocket(candidates: readonly string[] = KNOWN): string {
   const found = candidates.find((it) => existsSync(it));
   if (found !== undefined) return found;
   throw new FleetError(
