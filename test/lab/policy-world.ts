@@ -10,9 +10,12 @@ import { byText } from "@fairlead/base/text.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
-import { EVENTS, NAMESPACES, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { EVENTS, NAMESPACES, NODES, type Pod, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { Informer } from "@fairlead/kube/types.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
@@ -81,19 +84,23 @@ export class PolicyWorld implements AsyncDisposable {
     const deps = systemDeps(silentLogger);
     const networks = createInformer(this.client, MESH_NETWORKS, {}, deps);
     const blocks = createInformer(this.client, ADDRESS_BLOCKS, {}, deps);
-    for (const it of [networks, blocks]) it.start(AbortSignal.timeout(600_000));
+    const services = createInformer(this.client, SERVICES, {}, deps);
+    const slices = createInformer(this.client, ENDPOINT_SLICES, {}, deps);
+    const informers: readonly Informer<KubeObject>[] = [networks, blocks, services, slices];
+    for (const it of informers) it.start(AbortSignal.timeout(600_000));
     const agent = new NodePolicies({
       client: this.client,
       nodeName: nodeName(node),
       networks,
       blocks,
+      services,
+      slices,
       fleetNetns: "/nowhere/fleet",
       netns: await this.netns(node),
       deps,
     });
     const stack = new AsyncDisposableStack();
-    stack.use(networks);
-    stack.use(blocks);
+    for (const it of informers) stack.use(it);
     stack.use(agent);
     this.#stack.use(stack);
     this.#agents.set(node, { agent, stack });

@@ -47,6 +47,12 @@ import { NODE_AGENTS } from "#api/fairlead.dev/node-agents.ts";
 import { ADMINISTER } from "./policies/cel.ts";
 import { MAILBOX_POLICIES } from "./policies/policies.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import {
+  CILIUM_CIDR_GROUPS,
+  CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  CILIUM_NETWORK_POLICIES,
+} from "#api/cilium.io/v2/types.ts";
+import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
 import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import {
   ADDRESS_BLOCKS,
@@ -232,6 +238,15 @@ export const ACT_AS_MEMBERS: readonly Access[] = [
   allow({ group: "", plural: "groups" }, ["impersonate"], { names: [MEMBERS_GROUP] }),
 ];
 
+/** Kinds of network policies, and what these refer to. */
+const POLICIES = [
+  NETWORK_POLICIES,
+  CILIUM_NETWORK_POLICIES,
+  CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  CILIUM_CIDR_GROUPS,
+  CLUSTER_NETWORK_POLICIES,
+];
+
 /** The agent of a node. */
 export const NODE_ACCESS: ProgramAccess = {
   name: "fairlead-node",
@@ -247,7 +262,7 @@ export const NODE_ACCESS: ProgramAccess = {
     allow(FLEET_SERVICE_EXPORTS, WATCH),
     allow(MCS_SERVICE_EXPORTS, WATCH),
     allow(MCS_SERVICE_IMPORTS, WATCH),
-    allow(NETWORK_POLICIES, WATCH),
+    ...POLICIES.map((it) => allow(it, WATCH)),
     // About connections that policies deny.
     allow(EVENTS, ["create", "patch"]),
   ],

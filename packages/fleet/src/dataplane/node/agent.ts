@@ -128,11 +128,7 @@ class NodeAgent implements NodeAgentComponent {
     );
     const { mcsImports: serviceImports, slices } = this.#informers;
     this.#virtualIPs = this.#stack.use(new VirtualIPs({ serviceImports, slices, fleetNetns, deps }));
-    this.#policies = new NodePolicies({
-      ...options,
-      networks: this.#informers.networks,
-      blocks: this.#informers.blocks,
-    });
+    this.#policies = new NodePolicies({ ...options, ...this.#informers });
     this.#globalServices = new GlobalServices({ ...this.#informers, nodeName, deps });
     this.#controller = createController(
       {

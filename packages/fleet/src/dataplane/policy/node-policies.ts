@@ -7,6 +7,8 @@ import { Enforced } from "#policy/enforced.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
+import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
@@ -23,10 +25,12 @@ import { PolicySpace } from "./space.ts";
 export interface NodePoliciesOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
-  /** Started by the caller, as are the blocks. */
+  /** Started by the caller, as are all the others here. */
   readonly networks: Informer<MeshNetwork>;
   /** Those of this cluster's nodes have the fleet addresses of pods. */
   readonly blocks: Informer<AddressBlock>;
+  readonly services: Informer<Service>;
+  readonly slices: Informer<EndpointSlice>;
   /** File of the node's network namespace. Default: that of this process. */
   readonly netns?: string;
   /** File of the network namespace `fleet`, which is there in a parallel network. */
@@ -208,7 +212,7 @@ class Running implements AsyncDisposable {
       deps: options.deps,
       events: createEventRecorder(options.client, NODE_MANAGER, options.deps),
       enforced: this.#enforced,
-      read: (signal) => Promise.all(this.#spaces.map((it) => it.denied(signal))),
+      read: (signal) => Promise.all(session.hasPolicies ? this.#spaces.map((it) => it.denied(signal)) : []),
       nameOf: (address) => session.nameOf(address),
       podOf: (address) => session.podOf(address),
     });

@@ -1,7 +1,6 @@
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import type { ClusterSettings } from "#policy/compile/labels.ts";
-import { compileNetworkPolicy } from "#policy/compile/network-policy.ts";
 import { Resolver } from "#policy/resolver/resolver.ts";
 import type { Changes } from "#policy/state.ts";
 import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
@@ -16,19 +15,24 @@ import {
   NODES,
   type Pod,
   PODS,
+  type Service,
 } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Change, Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 import { namespaceOf, nodeOf, podOf, type Told, toldBy, trimmedPod } from "./objects.ts";
+import { PolicyReader } from "./policy-reader.ts";
 
 export interface SessionOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly settings: ClusterSettings;
+  /** Of all namespaces. Started by the caller. */
+  readonly services: Informer<Service>;
+  readonly slices: Informer<EndpointSlice>;
   /** Of this cluster's nodes: fleet addresses of pods. Started by the caller. */
   readonly blocks: Informer<AddressBlock>;
   readonly deps: RuntimeDeps;
@@ -49,10 +53,7 @@ export class PolicySession implements AsyncDisposable {
   readonly #informers: readonly Informer<KubeObject>[];
   /** By UID of the pod. */
   readonly #fleetAddresses = new Map<string, readonly string[]>();
-  /** Keys of policies, by object. */
-  readonly #policies = new Map<ObjectKey, readonly string[]>();
-  /** Policies that went before their namespace did: its pods are still there. */
-  readonly #lasting = new Map<string, ObjectKey[]>();
+  readonly #reader: PolicyReader;
 
   /** The slice that said last what is known of a pod, namespace or node of another cluster. */
   readonly #tellers = new Map<string, ObjectKey>();
@@ -84,18 +85,29 @@ export class PolicySession implements AsyncDisposable {
       },
       (it) => this.#onSlice(it),
     );
+    this.#reader = new PolicyReader({
+      ...options,
+      settings: { ...settings, cidrMatchesPods: false, cidrMatchesNodes: false },
+      follow: (of, more, callback) => this.#follow(of, more, callback),
+      isEnding: (namespace) => {
+        const found = this.#namespaces.store.get(objectKey(undefined, namespace));
+        return found !== undefined && isDeleting(found);
+      },
+      upsert: (policy) => this.#resolver.upsertPolicy(policy),
+      remove: (key) => this.#resolver.deletePolicy(key),
+    });
     this.#informers = [
       this.#nodes,
       this.#namespaces,
       this.#pods,
       this.#apiServers,
-      this.#follow(NETWORK_POLICIES, {}, (it) => this.#onPolicy(it)),
+      ...this.#reader.informers,
       this.#slices,
     ];
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    const { blocks, onChange } = this.#options;
+    const { blocks, services, slices, onChange } = this.#options;
     for (const it of blocks.store.list()) this.#onBlock({ key: keyOf(it), before: undefined, after: it });
     this.#stack.use(
       blocks.subscribe((change) => {
@@ -103,6 +115,14 @@ export class PolicySession implements AsyncDisposable {
         onChange();
       }),
     );
+    for (const it of [services, slices]) {
+      this.#stack.use(
+        it.subscribe(() => {
+          this.#reader.servicesChanged();
+          onChange();
+        }),
+      );
+    }
     for (const it of this.#informers) it.start(signal);
     await Promise.all(this.#informers.map((it) => it.synced(signal)));
   }
@@ -131,7 +151,7 @@ export class PolicySession implements AsyncDisposable {
 
   /** Whether a policy could select a pod that is not known yet. */
   get hasPolicies(): boolean {
-    return this.#policies.size > 0;
+    return !this.#reader.isEmpty;
   }
 
   /** The prefixes of this node's pods, and of their fleet addresses. */
@@ -203,29 +223,7 @@ export class PolicySession implements AsyncDisposable {
     if (after !== undefined) return this.#resolver.upsertNamespace(namespaceOf(after, cluster));
     const { name = "" } = before?.metadata ?? {};
     this.#resolver.deleteNamespace(cluster, name);
-    for (const key of this.#lasting.get(name) ?? []) this.#setPolicies(key, undefined);
-    this.#lasting.delete(name);
-  }
-
-  #onPolicy({ key, before, after }: Change<NetworkPolicy>): void {
-    const namespace = (after ?? before)?.metadata.namespace ?? "";
-    const isEnding =
-      this.#namespaces.store.get(objectKey(undefined, namespace))?.metadata.deletionTimestamp !== undefined;
-    if (after === undefined && isEnding) {
-      this.#lasting.set(namespace, [...(this.#lasting.get(namespace) ?? []), key]);
-      return;
-    }
-    this.#setPolicies(key, after);
-  }
-
-  #setPolicies(key: ObjectKey, object: NetworkPolicy | undefined): void {
-    const policies =
-      object === undefined ? [] : compileNetworkPolicy(object, this.#options.settings).policies;
-    const keys = policies.map((it) => it.key);
-    for (const it of this.#policies.get(key) ?? []) if (!keys.includes(it)) this.#resolver.deletePolicy(it);
-    for (const it of policies) this.#resolver.upsertPolicy(it);
-    if (object === undefined) this.#policies.delete(key);
-    else this.#policies.set(key, keys);
+    this.#reader.namespaceGone(name);
   }
 
   /** What moves to another slice may be there before it is gone from its own. */

@@ -1,0 +1,141 @@
+import {
+  CILIUM_CIDR_GROUPS,
+  CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  CILIUM_NETWORK_POLICIES,
+  type CiliumCidrGroup,
+} from "#api/cilium.io/v2/types.ts";
+import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
+import { compilePolicy, type PolicyKind } from "#policy/compile/compile.ts";
+import type { PolicyObjects, PolicyService, PolicySettings } from "#policy/compile/draft.ts";
+import type { Compilation, CompiledPolicy } from "#policy/model.ts";
+import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import type { Change, Informer, InformerOptions } from "@fairlead/kube/types.ts";
+
+/** Kinds of policies. Only the first one is served everywhere. */
+const KINDS: readonly (readonly [PolicyKind, Resource])[] = [
+  ["NetworkPolicy", NETWORK_POLICIES],
+  ["CiliumNetworkPolicy", CILIUM_NETWORK_POLICIES],
+  ["CiliumClusterwideNetworkPolicy", CILIUM_CLUSTERWIDE_NETWORK_POLICIES],
+  ["ClusterNetworkPolicy", CLUSTER_NETWORK_POLICIES],
+];
+
+const OPTIONAL = { isOptional: () => true };
+
+export interface PolicyReaderOptions {
+  readonly settings: PolicySettings;
+  /** Of all namespaces, started by the caller. */
+  readonly services: Informer<Service>;
+  readonly slices: Informer<EndpointSlice>;
+  /** Makes an informer, and calls back for each change. */
+  readonly follow: <T extends KubeObject>(
+    of: Resource<T>,
+    options: InformerOptions<T>,
+    onChange: (change: Change<T>) => void,
+  ) => Informer<T>;
+  readonly isEnding: (namespace: string) => boolean;
+  readonly upsert: (policy: CompiledPolicy) => void;
+  readonly remove: (key: string) => void;
+}
+
+interface Read {
+  readonly kind: PolicyKind;
+  readonly object: KubeObject;
+  readonly keys: readonly string[];
+  readonly reads: Compilation["reads"];
+}
+
+/** Policies of all kinds, compiled, and compiled again when something that they refer to changes. */
+export class PolicyReader {
+  readonly #options: PolicyReaderOptions;
+  readonly #policies = new Map<string, Read>();
+  /** Policies that went before their namespace did: its pods are still there. */
+  readonly #lasting = new Map<string, string[]>();
+  readonly #groups: Informer<CiliumCidrGroup>;
+  readonly informers: readonly Informer<KubeObject>[];
+
+  constructor(options: PolicyReaderOptions) {
+    this.#options = options;
+    this.#groups = options.follow(CILIUM_CIDR_GROUPS, OPTIONAL, () =>
+      this.#compileAgain((it) => it.reads.cidrGroups),
+    );
+    this.informers = [
+      this.#groups,
+      ...KINDS.map(([kind, of]) => options.follow(of, OPTIONAL, (it) => this.#onPolicy(kind, it))),
+    ];
+  }
+
+  get isEmpty(): boolean {
+    return this.#policies.size === 0;
+  }
+
+  /** Services or their endpoints have changed. */
+  servicesChanged(): void {
+    this.#compileAgain((it) => it.reads.services);
+  }
+
+  /** Its pods are gone, and so may be its policies. */
+  namespaceGone(name: string): void {
+    for (const id of this.#lasting.get(name) ?? []) this.#set(id, undefined);
+    this.#lasting.delete(name);
+  }
+
+  #compileAgain(isDue: (policy: Read) => boolean): void {
+    for (const [id, policy] of this.#policies) if (isDue(policy)) this.#set(id, policy);
+  }
+
+  #onPolicy(kind: PolicyKind, { key, before, after }: Change<KubeObject>): void {
+    const id = `${kind} ${key}`;
+    const { namespace } = (after ?? before)?.metadata ?? {};
+    if (after === undefined && namespace !== undefined && this.#options.isEnding(namespace))
+      this.#lasting.set(namespace, [...(this.#lasting.get(namespace) ?? []), id]);
+    else this.#set(id, after === undefined ? undefined : { kind, object: after });
+  }
+
+  #set(id: string, policy: Pick<Read, "kind" | "object"> | undefined): void {
+    const { settings, upsert, remove } = this.#options;
+    const known = this.#policies.get(id)?.keys ?? [];
+    if (policy === undefined) {
+      for (const it of known) remove(it);
+      this.#policies.delete(id);
+      return;
+    }
+    const { policies, reads } = compilePolicy(policy.kind, policy.object, settings, this.#objects());
+    const keys = policies.map((it) => it.key);
+    for (const it of known) if (!keys.includes(it)) remove(it);
+    for (const it of policies) upsert(it);
+    this.#policies.set(id, { ...policy, keys, reads });
+  }
+
+  #objects(): PolicyObjects {
+    const { services, slices } = this.#options;
+    return {
+      cidrGroups: [...this.#groups.store.list()],
+      get services() {
+        return servicesOf(services.store.list(), slices.store.list());
+      },
+    };
+  }
+}
+
+function servicesOf(services: Iterable<Service>, slices: Iterable<EndpointSlice>): readonly PolicyService[] {
+  const addresses = new Map<ObjectKey, IpAddress[]>();
+  for (const { metadata, endpoints } of slices) {
+    const key = `${metadata.namespace}/${metadata.labels?.["kubernetes.io/service-name"]}` as ObjectKey;
+    const found = (endpoints ?? []).flatMap((it) =>
+      it.addresses.flatMap((one) => tryParseAddress(one) ?? []),
+    );
+    addresses.set(key, [...(addresses.get(key) ?? []), ...found]);
+  }
+  return Array.from(services, ({ metadata, spec }) => {
+    const { namespace = "", name, labels = {} } = metadata;
+    const selector = Object.keys(spec?.selector ?? {}).length === 0 ? {} : { selector: spec?.selector ?? {} };
+    const own = addresses.get(`${namespace}/${name}` as ObjectKey) ?? [];
+    return { namespace, name, labels, addresses: own, ...selector };
+  });
+}
