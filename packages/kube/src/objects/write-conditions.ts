@@ -36,7 +36,9 @@ export async function writeConditions<T extends WithConditions>(
   of: Resource<T>,
   request: WriteConditions<T>,
 ): Promise<T | undefined> {
-  const { object, rest, fieldManager, signal } = request;
+  const { object, rest, own, next, fieldManager, signal } = request;
+  const hasOwn = next.length > 0 || (object.status?.conditions ?? []).some((it) => own.has(it.type));
+  if (!hasOwn && rest === undefined) return object;
   const { namespace, name } = object.metadata;
   const status = { ...rest, conditions: nextConditions(request) };
   const metadata = { name, ...defined({ namespace }) };
