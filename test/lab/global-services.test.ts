@@ -2,12 +2,13 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
-import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { isReady } from "@fairlead/fleet/domain/pods.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { eventually, until } from "../support/waiting.ts";
-import { parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { checkout, parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { echoDeployment, flowScript, service, shellPod } from "../support/lab-manifests.ts";
 import { annotate, makeNamespace, scale } from "../support/lab-actions.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
@@ -201,6 +202,47 @@ describeOnKernel("a Service that is global in two clusters", () => {
       const failed = (await triesIn(cluster)).filter((it) => it.answer === undefined);
       expect({ cluster, failed }).toEqual({ cluster, failed: [] });
     }
+  });
+
+  it("is shared as in the documentation of Cluster Mesh, with manifests that know nothing of this product", async () => {
+    const namespace = "sky";
+    const gliders = new Map<string, string>();
+    for (const [at, cluster] of BOTH.entries()) {
+      await makeNamespace(await lab.client(cluster), namespace);
+      const file = `${checkout}test/compat/cilium/global-service-${at + 1}.yaml`;
+      await lab.kubectl(cluster, ["apply", "-f", file]);
+    }
+    for (const cluster of BOTH) {
+      const pods = await eventually(
+        await lab.client(cluster),
+        PODS,
+        (all) => all.length === 3 && all.every(isReady),
+        { namespace },
+      );
+      gliders.set(cluster, pods.find((it) => it.metadata.name.startsWith("glider"))?.metadata.name ?? "");
+    }
+    const untilHeard = (cluster: string, expected: string) =>
+      until(
+        `${expected} in ${cluster}`,
+        async () => {
+          const script = "for i in $(seq 16); do curl -s -m 2 station; echo; done";
+          const text = await lab.inPod(cluster, `${namespace}/${gliders.get(cluster)}`, script);
+          return [...new Set(text.match(/Cluster-\d/g))].toSorted().join(" ");
+        },
+        (it) => it === expected,
+        { everyMs: 0 },
+      );
+    for (const cluster of BOTH) await untilHeard(cluster, "Cluster-1 Cluster-2");
+    await lab.kubectl(ONE, [
+      "annotate",
+      "service",
+      "-n",
+      namespace,
+      "station",
+      "service.cilium.io/shared=false",
+    ]);
+    await untilHeard(TWO, "Cluster-2");
+    await untilHeard(ONE, "Cluster-1 Cluster-2");
   });
 
   it("leaves no slices of other clusters when it is not global any more", async () => {
