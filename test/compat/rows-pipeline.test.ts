@@ -11,6 +11,7 @@ import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
+  type ServiceImport,
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
@@ -50,6 +51,10 @@ beforeAll(async () => {
   await deploy(fleet.client("a"), { addresses: ["10.1.0.1"] });
   await exportBy("fleet", fleet.client("a"));
   await Promise.all(["b", "c"].map((name) => untilImported(name, ["10.1.0.1"])));
+  // Their last write: the cases count those that follow.
+  const isReady = (it: ServiceImport): boolean =>
+    it.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true;
+  for (const name of ["b", "c"]) await eventuallyOne(fleet.client(name), MCS_SERVICE_IMPORTS, hello, isReady);
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 

@@ -43,7 +43,13 @@ export function createRunNamespaces({ client, informers, deps }: Parts): Control
         const { uid } = namespace.metadata;
         await client
           .delete(NAMESPACES, key, { signal, ...(uid === undefined ? {} : { uid }) })
-          .catch(ignoreRefusal);
+          .catch((error: unknown) => {
+            if (!hasCode(error, "API_FORBIDDEN")) return ignoreNotFound(error);
+            // Of the original managers' permissions, none is for this.
+            deps.log.warn("a namespace that was made for a run of verify stays, as it may not be deleted", {
+              namespace: namespace.metadata.name,
+            });
+          });
       },
     },
     deps,
@@ -56,9 +62,4 @@ function isLeftByRun(namespace: Namespace, { exports, serviceImports }: HubInfor
   if (isDeleting(namespace) || labels?.[RUN_LABEL] !== undefined) return false;
   if (exports.store.byIndex("namespace", name)[Symbol.iterator]().next().done !== true) return false;
   return ![...serviceImports.store.list()].some((it) => it.metadata.namespace === name);
-}
-
-/** Where the original managers' permissions are given, it may not be deleted, and stays. */
-function ignoreRefusal(error: unknown): void {
-  if (!hasCode(error, "API_FORBIDDEN")) ignoreNotFound(error);
 }
