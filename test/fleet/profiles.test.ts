@@ -3,7 +3,10 @@ import { systemDeps } from "@fairlead/base/deps.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { createLogger } from "@fairlead/base/log.ts";
-import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import {
   ADDRESS_BLOCKS,
@@ -19,6 +22,7 @@ import { checkMesh } from "@fairlead/fleet/cli/mesh/checks.ts";
 import { readMesh } from "@fairlead/fleet/cli/mesh/read.ts";
 import { renderPlan } from "@fairlead/fleet/cli/mesh/render.ts";
 import { summarizeMesh } from "@fairlead/fleet/cli/mesh/status.ts";
+import { KUBERNETES_PROPERTY, OTHER_MESH_PROPERTY } from "@fairlead/fleet/domain/cluster-facts.ts";
 import { keyOfObject } from "@fairlead/fleet/domain/mesh-objects.ts";
 import { DAEMON_SETS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -55,7 +59,7 @@ beforeAll(async () => {
     await exportBy("mcs", client, { name: `of-${name}` });
   }
   await allSee(MEMBERS);
-}, 60_000);
+}, 120_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 /** Until each of the members has the services of all of them, and no other ones. */
@@ -218,6 +222,17 @@ describe("a profile that is applied by hand", () => {
     expect(refused.problems[0]).toContain("b: it belongs to profile prod");
     expect(renderPlan(refused, snapshot.members, "text")).toContain("The plan cannot be applied");
     await hub().delete(CLUSTER_MESH_PROFILES, objectKey(undefined, "other"));
+  });
+
+  it("is checked with what its members report of themselves", async () => {
+    const { status } = await eventuallyOne(
+      hub(),
+      MEMBER_CLUSTERS,
+      objectKey(undefined, "a"),
+      (it) => it.status?.properties?.[KUBERNETES_PROPERTY] !== undefined,
+    );
+    expect(status?.properties?.[KUBERNETES_PROPERTY]?.value).toMatch(/^v1\./);
+    expect(status?.properties?.[OTHER_MESH_PROPERTY]).toBeUndefined();
   });
 
   it("is checked before anything changes: pods with equal addresses cannot be in a flat network", async () => {

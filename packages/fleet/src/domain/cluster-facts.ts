@@ -1,4 +1,6 @@
-/** Properties of a MemberCluster besides its ranges: what its agent finds out about the cluster. */
+import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+
+/** Properties of a MemberCluster besides its ranges: what its agent finds out about the cluster. Pure. */
 
 /** Of the API server, such as "v1.34.1". */
 export const KUBERNETES_PROPERTY = "fairlead.dev/kubernetes-version";
@@ -7,5 +9,77 @@ export const CNI_PROPERTY = "fairlead.dev/cni";
 /** Another program that connects clusters. */
 export const OTHER_MESH_PROPERTY = "fairlead.dev/other-mesh";
 
+const FACTS = [KUBERNETES_PROPERTY, CNI_PROPERTY, OTHER_MESH_PROPERTY] as const;
+type Fact = (typeof FACTS)[number];
+type Properties = NonNullable<MemberClusterStatus["properties"]>;
+
+/** What a cluster shows of itself. */
+export interface Surroundings {
+  /** `gitVersion` of its API server. */
+  readonly version: string | undefined;
+  /** Its API groups. */
+  readonly groups: ReadonlySet<string>;
+  /** Plurals of the group cilium.io, which has network policies without Cilium, too. */
+  readonly ciliumKinds: ReadonlySet<string>;
+  /** Whether it has the Service of Cilium Cluster Mesh. */
+  readonly hasCiliumMesh: boolean;
+}
+
+export function factsOf({
+  version,
+  groups,
+  ciliumKinds,
+  hasCiliumMesh,
+}: Surroundings): ReadonlyMap<Fact, string> {
+  const engine = ciliumKinds.has("ciliumnodes")
+    ? "Cilium"
+    : groups.has("crd.projectcalico.org") || groups.has("projectcalico.org")
+      ? "Calico"
+      : groups.has("crd.antrea.io")
+        ? "Antrea"
+        : undefined;
+  const meshes = [
+    ...(hasCiliumMesh ? ["Cilium Cluster Mesh"] : []),
+    ...(groups.has("submariner.io") ? ["Submariner"] : []),
+  ];
+  return new Map<Fact, string>([
+    ...(version === undefined ? [] : [[KUBERNETES_PROPERTY, version] as const]),
+    ...(engine === undefined ? [] : [[CNI_PROPERTY, engine] as const]),
+    ...(meshes.length === 0 ? [] : [[OTHER_MESH_PROPERTY, meshes.join(", ")] as const]),
+  ]);
+}
+
+/**
+ * The change of the reported properties; null removes one. What was observed before stays as it is.
+ *
+ * @param now - RFC 3339.
+ */
+export function factProperties(
+  facts: ReadonlyMap<Fact, string>,
+  before: Properties | undefined,
+  now: string,
+): Record<string, Properties[string] | null> {
+  const change: Record<string, Properties[string] | null> = {};
+  for (const name of FACTS) {
+    const [value, known] = [facts.get(name), before?.[name]];
+    if (value !== undefined) change[name] = known?.value === value ? known : { value, observationTime: now };
+    else if (known !== undefined) change[name] = null;
+  }
+  return change;
+}
+
 /** Longest text that the hub keeps. Unit: characters. */
-export const MAX_FACT = 64;
+const MAX_FACT = 64;
+const FACT = /^[A-Za-z0-9][-+.,_ A-Za-z0-9]*$/;
+
+/** Of what a member reports, the facts that the hub keeps. */
+export function reportedFacts(reported: Properties | undefined): Properties {
+  return Object.fromEntries(
+    FACTS.flatMap((name) => {
+      const property = reported?.[name];
+      const isSound =
+        property !== undefined && property.value.length <= MAX_FACT && FACT.test(property.value);
+      return isSound ? [[name, property]] : [];
+    }),
+  );
+}

@@ -5,11 +5,13 @@ import {
   MEMBER_CLUSTER_FINALIZER,
   MEMBER_CLUSTERS,
   type MemberCluster,
+  type MemberClusterStatus,
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { drainedMembers, isDrainChanged } from "#domain/drain.ts";
+import { reportedFacts } from "#domain/cluster-facts.ts";
 import { reportedRanges } from "#domain/ranges.ts";
 import { FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -110,6 +112,14 @@ export function createMembership(parts: Parts): Controller {
     for (const key of everyone()) controller.enqueue(key);
   };
   return controller;
+}
+
+/** Of what a member reports about its cluster, what the hub keeps. */
+function reportedProperties(
+  reported: MemberClusterStatus["properties"],
+): Pick<MemberClusterStatus, "properties"> {
+  const properties = { ...reportedRanges(reported).properties, ...reportedFacts(reported) };
+  return Object.keys(properties).length === 0 ? {} : { properties };
 }
 
 function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {
@@ -234,7 +244,7 @@ class Membership {
       desired: {
         metadata: { name },
         // Ranges are for the check of those that join later: no right comes of them.
-        status: { conditions, agentStatus: [...agents], ...reportedRanges(properties) },
+        status: { conditions, agentStatus: [...agents], ...reportedProperties(properties) },
       },
       fieldManager: HUB_MANAGER,
       subresource: "status",

@@ -4,7 +4,6 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import type { RangeStatus } from "#domain/ranges.ts";
 import { NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
 import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -22,6 +21,7 @@ import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
 import { isLegacyHub, type Session } from "../session.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
 import { areMarkedInactive } from "./inactive.ts";
+import { planFacts } from "./facts.ts";
 import { planRanges } from "./ranges.ts";
 
 /** Share by which a period is stretched or cut by chance, so that members do not report together. */
@@ -122,16 +122,21 @@ async function reconcile(
   return { requeueAfterMs: periodMs * (1 + JITTER * (2 * deps.rng.random() - 1)) };
 }
 
-/** The ranges that the cluster allocates addresses from. Legacy hubs do not use them. */
+/** The ranges that the cluster allocates addresses from, and facts about it. Legacy hubs do not use them. */
 async function rangesOf(
   session: Session,
   internalMember: InternalMemberCluster,
   signal: AbortSignal,
-): Promise<RangeStatus> {
+): Promise<{ readonly properties?: object }> {
   const { ranges, deps } = session;
   if (ranges === undefined || isLegacyHub(session)) return {};
-  const now = timestamp(deps.clock.now());
-  return await planRanges(ranges, internalMember.status?.properties, { now, signal });
+  const at = { now: timestamp(deps.clock.now()), signal };
+  const before = internalMember.status?.properties;
+  const [{ properties }, facts] = await Promise.all([
+    planRanges(ranges, before, at),
+    planFacts(session, before, at),
+  ]);
+  return { properties: { ...properties, ...facts } };
 }
 
 /**
