@@ -48,4 +48,35 @@ describeOnKernel("the program of a catalogue image", () => {
     expect(answers.filter((it) => it === `pod ip ${ip}`)).toHaveLength(60);
     await world.deletePod("busy-server");
   });
+
+  it("of agnhost is at /agnhost, where it serves and connects", async () => {
+    const image = "registry.k8s.io/e2e-test-images/agnhost:2.63.0";
+    const ask = "until /agnhost connect 127.0.0.1:80 --timeout=5s; do sleep 0.2; done; set -e";
+    await world.createPod("agnhost", [
+      { name: "idle", image },
+      {
+        name: "main",
+        image,
+        // Serves its port once it was answered on the other two.
+        command: [
+          "/bin/bash",
+          "-c",
+          `${ask}; /agnhost connect 127.0.0.1:53 --protocol=udp --timeout=5s; exec /agnhost serve-hostname --tcp --http=false --port 42`,
+        ],
+        readinessProbe: listening,
+      },
+      {
+        name: "porter",
+        image,
+        command: ["/agnhost", "porter"],
+        env: [
+          { name: "SERVE_UDP_PORT_53", value: "foo" },
+          { name: "SERVE_TCP_PORT_80", value: "bar" },
+        ],
+      },
+    ]);
+    const ip = (await world.untilReady("agnhost")).status?.podIP;
+    expect(await world.run("bash", "-c", `cat </dev/tcp/${ip}/42`)).toBe("agnhost");
+    await world.deletePod("agnhost");
+  });
 });

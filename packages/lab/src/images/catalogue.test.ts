@@ -71,6 +71,14 @@ describe("the catalogue", () => {
     });
   });
 
+  it("has the program of an image where its pods look for it", () => {
+    const found = resolveImage("registry.k8s.io/e2e-test-images/agnhost:2.63.0", machine);
+    expect(found).toMatchObject({ found: true, program: { entrypoint: ["/agnhost"], cmd: ["pause"] } });
+    expect(found.found && found.program.scripts["/agnhost"]).toContain(
+      `exec '/usr/bin/node' '/opt/fairlead/fairlead.mjs' 'lab-agnhost' "$@"`,
+    );
+  });
+
   it("rejects an unknown image, and lists the known ones", () => {
     const result = resolveImage("example.org/app:v2", machine);
     expect(result).toMatchObject({ found: false, reason: "ErrImagePull" });

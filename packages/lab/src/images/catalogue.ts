@@ -2,6 +2,7 @@
  * Images as names of programs on this machine: nothing is pulled, and a container's root is the machine's own. Pure.
  */
 
+import { agnhostScript } from "./agnhost/script.ts";
 import { formatImage, imageName, parseImage } from "./reference.ts";
 
 /** What an image's configuration would say. */
@@ -12,7 +13,10 @@ export interface ImageProgram {
   readonly env: Readonly<Record<string, string>>;
   /** Files and folders of the machine that must be visible inside, wherever they lie. */
   readonly needs: readonly string[];
-  /** Shell scripts that the image has in `SCRIPT_FOLDER`, by name: they precede the machine's own programs in PATH. */
+  /**
+   * Shell scripts that the image has in `SCRIPT_FOLDER`, by name: they precede the machine's own programs in PATH. A script
+   * whose name is a path is there.
+   */
   readonly scripts: Readonly<Record<string, string>>;
 }
 
@@ -52,6 +56,8 @@ interface Entry {
   readonly scripts?: Readonly<Record<string, string>>;
   /** One of Fairlead's programs: what its image would be called with. The image has `node`, too. */
   readonly own?: readonly string[];
+  /** A script that is the entrypoint in the place of that program, which it starts if it has to: its path, and its text. */
+  readonly front?: { readonly path: string; readonly render: (program: readonly string[]) => string };
 }
 
 const SHELL: Entry = { cmd: ["sh"] };
@@ -73,6 +79,10 @@ exec "$(PATH=/usr/sbin:/usr/bin:/sbin:/bin command -v socat)" -s "$@"
 const ENTRIES: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["fairlead.dev/echo", { own: ["lab-echo"] }],
   ["fairlead.dev/fairlead", { own: [] }],
+  [
+    "registry.k8s.io/e2e-test-images/agnhost",
+    { own: ["lab-agnhost"], cmd: ["pause"], front: { path: "/agnhost", render: agnhostScript } },
+  ],
   ["docker.io/library/busybox", SHELL],
   ["docker.io/library/alpine", SHELL],
   ["docker.io/library/bash", { cmd: ["bash"], requires: { bash: "bash" } }],
@@ -134,19 +144,30 @@ export function resolveImage(text: string, machine: Machine): ImageResult {
     const message = `failed to pull image "${image}": it stands for programs of this machine that are not installed (${programs}); install the Debian package: ${packages}`;
     return { found: false, reason: "ErrImagePull", message };
   }
-  if (entry.own === undefined) {
-    const { entrypoint = [], cmd = [], scripts = {} } = entry;
-    const hasScripts = Object.keys(scripts).length > 0;
-    const env: Readonly<Record<string, string>> = hasScripts
-      ? { PATH: `${SCRIPT_FOLDER}:${SYSTEM_PATH}` }
-      : {};
-    return { found: true, program: { image, entrypoint, cmd, env, needs: [], scripts } };
-  }
-  const entrypoint = [...machine.fairlead, ...entry.own];
+  const program = entry.own === undefined ? machineProgram(entry) : ownProgram(entry, entry.own, machine);
+  return { found: true, program: { image, ...program } };
+}
+
+type Program = Omit<ImageProgram, "image">;
+
+function machineProgram({ entrypoint = [], cmd = [], scripts = {} }: Entry): Program {
+  const env: Readonly<Record<string, string>> =
+    Object.keys(scripts).length > 0 ? { PATH: `${SCRIPT_FOLDER}:${SYSTEM_PATH}` } : {};
+  return { entrypoint, cmd, env, needs: [], scripts };
+}
+
+function ownProgram({ front, cmd = [] }: Entry, args: readonly string[], machine: Machine): Program {
+  const own = [...machine.fairlead, ...args];
   const [node = "node", entryFile] = machine.fairlead;
-  // A single executable has a Node that runs nothing else.
-  const scripts: Readonly<Record<string, string>> =
-    entryFile === undefined ? {} : { node: `#!/bin/sh\nexec '${node}' "$@"\n` };
-  const env = { ...machine.identity, PATH: `${SCRIPT_FOLDER}:${SYSTEM_PATH}` };
-  return { found: true, program: { image, entrypoint, cmd: [], env, needs: machine.fairleadFiles, scripts } };
+  return {
+    entrypoint: front === undefined ? own : [front.path],
+    cmd,
+    env: { ...machine.identity, PATH: `${SCRIPT_FOLDER}:${SYSTEM_PATH}` },
+    needs: machine.fairleadFiles,
+    scripts: {
+      // A single executable has a Node that runs nothing else.
+      ...(entryFile === undefined ? {} : { node: `#!/bin/sh\nexec '${node}' "$@"\n` }),
+      ...(front === undefined ? {} : { [front.path]: front.render(own) }),
+    },
+  };
 }

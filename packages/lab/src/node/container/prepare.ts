@@ -1,5 +1,5 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { SCRIPT_FOLDER } from "#images/catalogue.ts";
 import { type Identity, identityCommand } from "../pod/identity.ts";
 import { EXEC_CONTEXT_FILE } from "./exec-context.ts";
@@ -19,7 +19,7 @@ export interface ContainerSpec extends ContainerRecord {
   readonly etc: Readonly<Record<string, string>>;
   /** File of the pod's network namespace; undefined for the node's own. */
   readonly netns: string | undefined;
-  /** Text of executable files in the image's `SCRIPT_FOLDER`, by name. */
+  /** Text of executable files in the image's `SCRIPT_FOLDER`, by name; or where their name, a path, says. */
   readonly scripts: Readonly<Record<string, string>>;
   readonly identity: Identity;
   /** Keeps standard input open for `attach`. */
@@ -54,6 +54,9 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
     ...(scripts.length === 0
       ? []
       : [{ source: join(folder, "scripts"), target: SCRIPT_FOLDER, readOnly: true }]),
+    ...scripts
+      .filter(([path]) => path.startsWith("/"))
+      .map(([path]) => fileBind(join(folder, "scripts", basename(path)), path)),
     fileBind(join(folder, TERMINATION_FILE), spec.terminationMessagePath),
     ...(options.terminal === undefined ? [] : [fileBind(options.terminal, "/dev/console")]),
   ];
@@ -96,7 +99,8 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
 
 function writeScripts(folder: string, scripts: readonly (readonly [name: string, text: string])[]): void {
   if (scripts.length > 0) mkdirSync(join(folder, "scripts"), { mode: 0o755 });
-  for (const [file, text] of scripts) writeFileSync(join(folder, "scripts", file), text, { mode: 0o755 });
+  for (const [file, text] of scripts)
+    writeFileSync(join(folder, "scripts", basename(file)), text, { mode: 0o755 });
 }
 
 function fileBind(source: string, target: string): BindMount {

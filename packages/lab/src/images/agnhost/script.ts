@@ -1,0 +1,98 @@
+/** The program `/agnhost` of the image of Kubernetes' tests, as far as a shell does it. Pure. */
+
+/**
+ * `connect` is a script: the suites run it some hundred thousand times, and a start of Node takes twenty times as long.
+ *
+ * bash opens a datagram socket for /dev/udp and a connection for /dev/tcp, and has no SCTP.
+ */
+const CONNECT = `
+# A duration of Go, such as 1s, 1m0s or 1.5s, in seconds; empty for none.
+seconds() {
+  local text=$1 minutes=0
+  case $text in
+    '' | 0 | 0s) return ;;
+    *ms) text=\${text%ms}; printf '%d.%03d' $((text / 1000)) $((text % 1000)); return ;;
+    *m*) minutes=\${text%%m*}; text=\${text#*m} ;;
+  esac
+  text=\${text%s}
+  if [ "$minutes" = 0 ]; then printf '%s' "$text"; else printf '%d' $((minutes * 60 + \${text:-0})); fi
+}
+
+fail() {
+  printf '%s\\n' "$1" >&2
+  exit 1
+}
+
+# Tells an error of bash in the words that suites look for.
+explain() {
+  case $1 in
+    *'onnection refused'*) fail REFUSED ;;
+    *'timed out'*) fail TIMEOUT ;;
+    *'ame or service not known'* | *'ame resolution'* | *'o address associated'*) fail "DNS: $1" ;;
+    *) fail "OTHER: $1" ;;
+  esac
+}
+
+connect() {
+  local protocol=tcp timeout= data=hostname target= flag error code
+  while [ $# -gt 0 ]; do
+    case $1 in --*=*) flag=\${1%%=*}; set -- "$flag" "\${1#*=}" "\${@:2}" ;; esac
+    case $1 in
+      --timeout) timeout=$(seconds "$2"); shift 2 ;;
+      --protocol) protocol=$2; shift 2 ;;
+      --udp-data) data=$2; shift 2 ;;
+      --sctp-data) shift 2 ;;
+      --*) fail "UNKNOWN: unknown flag: $1" ;;
+      *) target=$1; shift ;;
+    esac
+  done
+  local host=\${target%:*} port=\${target##*:}
+  host=\${host#[}
+  host=\${host%]}
+  case $port in '' | *[!0-9]*) fail "UNKNOWN: address $target: missing port in address" ;; esac
+  case $protocol in
+    tcp)
+      error=$(timeout "\${timeout:-0}" bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port" 2>&1)
+      code=$?
+      [ $code != 0 ] || exit 0
+      [ $code != 124 ] || fail TIMEOUT
+      explain "$error"
+      ;;
+    udp)
+      if error=$(
+        { exec 3<>"/dev/udp/$host/$port" && printf '%s\\n' "$data" >&3; } 2>&1 || exit 3
+        LC_ALL=C read -r -N 1 -u 3 \${timeout:+-t "$timeout"} 2>&1
+      ); then exit 0; else code=$?; fi
+      [ $code -le 128 ] || fail 'TIMEOUT: i/o timeout'
+      [ -n "$error" ] || fail 'OTHER: No data received from the server.'
+      explain "$error"
+      ;;
+    *) fail "OTHER: protocol $protocol is not supported in a lab" ;;
+  esac
+}
+`;
+
+/**
+ * What `/agnhost` is in a lab.
+ *
+ * @param servers - Words that start the servers of the image, as programs of Fairlead.
+ */
+export function agnhostScript(servers: readonly string[]): string {
+  return `#!/bin/bash
+${CONNECT}
+case \${1:-pause} in
+  connect) shift; connect "$@" ;;
+  pause)
+    echo Paused
+    trap 'exit 2' TERM
+    trap 'exit 1' INT
+    while :; do sleep 3600 & wait; done
+    ;;
+  *) exec ${servers.map(quote).join(" ")} "$@" ;;
+esac
+`;
+}
+
+function quote(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}
