@@ -20,7 +20,9 @@ import { measurePrograms, type ProgramUsage, sum } from "./mesh/processes.ts";
 /** Unit: milliseconds. */
 const MESH_TIMEOUT_MS = 240_000;
 const LOOK_MS = 500;
-const IDLE_MS = 10_000;
+/** Until paths have been chosen and MTUs found, nothing is idle. */
+const SETTLE_MS = 30_000;
+const IDLE_MS = 20_000;
 const VERIFY_TIMEOUT_MS = 300_000;
 const CHECKS = ["tcp", "service-tcp"];
 
@@ -38,6 +40,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     console.log(
       `all ${members * (members - 1)} tunnels answer ${seconds(systemClock.monotonic() - upMs)} later`,
     );
+    await delay(systemClock, SETTLE_MS, AbortSignal.timeout(2 * SETTLE_MS));
     print(members, await measurePrograms(lab.layout.root, IDLE_MS));
     await verify(lab);
   }
