@@ -2,11 +2,18 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NODE_AGENTS, NODE_AGENTS_CONDITION } from "@fairlead/fleet/api/fairlead.dev/node-agents.ts";
 import { CLUSTER_MESH_PROFILES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { DNS_SERVERS } from "@fairlead/fleet/api/fairlead.dev/installed.ts";
+import { memberManifests } from "@fairlead/fleet/cli/fleet/install/member-manifests.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { MEMBER_ACCESS, MEMBER_NODES_ACCESS } from "@fairlead/fleet/authz/programs.ts";
-import { type DaemonSet, DAEMON_SETS } from "@fairlead/kube/api/apps/v1/types.ts";
+import {
+  type DaemonSet,
+  DAEMON_SETS,
+  type Deployment,
+  DEPLOYMENTS,
+} from "@fairlead/kube/api/apps/v1/types.ts";
 import { PODS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import { userOf } from "../support/access.ts";
 import { startFleet, type TestFleet } from "../support/fleet.ts";
@@ -107,6 +114,32 @@ describe("the node agents of a profile", () => {
     );
     await rollOut();
     await told("Installed", "0.3.0 in 1 members");
+  });
+
+  it("are upgraded together with the DNS servers that join installed, and with no others", async () => {
+    const key = objectKey(FLEET_SYSTEM_NAMESPACE, DNS_SERVERS);
+    const imagesOf = (it: Deployment) => it.spec?.template.spec?.containers.map(({ image }) => image);
+    const manifests = memberManifests({
+      image: "registry.example/fairlead:0.3.0",
+      imagePullPolicy: "IfNotPresent",
+      replicas: 2,
+      dns: true,
+    });
+    const dns = manifests.find(({ of, object }) => of === DEPLOYMENTS && keyOf(object) === key)?.object;
+    const made = await a().create(DEPLOYMENTS, dns as Deployment);
+    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { version: "0.3.1" } });
+    const upgraded = await eventuallyOne(a(), DEPLOYMENTS, key, (it) =>
+      (imagesOf(it)?.[0] ?? "").endsWith("fairlead:0.3.1"),
+    );
+    const container = { ...made.spec!.template.spec!.containers[0]!, image: imagesOf(upgraded)![0]! };
+    expect(upgraded.spec?.template.spec?.containers).toEqual([container]);
+    const labels = { "app.kubernetes.io/managed-by": "Helm" };
+    await a().mergePatch(DEPLOYMENTS, key, { metadata: { labels } });
+    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { version: "0.3.0" } });
+    await eventuallyOne(a(), DAEMON_SETS, KEY, (it) => imageOf(it)?.endsWith(":0.3.0") === true);
+    await rollOut();
+    await told("Installed", "0.3.0 in 1 members");
+    expect(imagesOf(await a().get(DEPLOYMENTS, key))).toEqual(["registry.example/fairlead:0.3.1"]);
   });
 
   it("stay as they are when a user has made another DaemonSet, which is named", async () => {

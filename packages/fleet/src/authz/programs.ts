@@ -9,7 +9,8 @@ import {
   SIGNERS,
 } from "@fairlead/kube/api/certificates/v1/types.ts";
 import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { DAEMON_SETS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { DAEMON_SETS, DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { DNS_SERVERS } from "#api/fairlead.dev/installed.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import {
   EVENTS,
@@ -288,6 +289,8 @@ export const MEMBER_NODES_ACCESS: ProgramAccess = {
     allow(DAEMON_SETS, ["create", "patch", "delete"], { names: [NODE_AGENTS] }),
     // Why one does not run.
     allow(PODS, ["list"]),
+    // They are upgraded with the node agents.
+    allow(DEPLOYMENTS, ["get", "patch"], { names: [DNS_SERVERS] }),
   ],
 };
 

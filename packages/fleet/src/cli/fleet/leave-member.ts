@@ -41,7 +41,8 @@ import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.t
 import type { Applied, KubeClient } from "@fairlead/kube/types.ts";
 import type { Manifest } from "#authz/manifests.ts";
 import { removeNodeAgents } from "./leave-nodes.ts";
-import { INSTALLED_BY, INSTALLED_BY_LABEL, memberManifests } from "./install/member-manifests.ts";
+import { INSTALLED_BY, INSTALLED_BY_LABEL } from "#api/fairlead.dev/installed.ts";
+import { memberManifests } from "./install/member-manifests.ts";
 
 /** Cleans up the member itself if its agent could not; changes nothing if the agent did. */
 

@@ -17,6 +17,7 @@ import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
+import { upgradeDns } from "./dns.ts";
 import { type AgentsPlan, describeAgents, failed, planAgents } from "./plan.ts";
 
 const KEY = objectKey(FLEET_SYSTEM_NAMESPACE, NODE_AGENTS);
@@ -100,7 +101,9 @@ export class NodeAgents {
       fieldManager: MEMBER_MANAGER,
       signal,
     });
-    return this.#follow(local, current, plan.wanted, signal);
+    const result = await this.#follow(local, current, plan.wanted, signal);
+    if (!plan.wanted.isRemoving) await upgradeDns(local, plan.wanted.image, signal);
+    return result;
   }
 
   async #follow(
@@ -123,7 +126,7 @@ export class NodeAgents {
 }
 
 const NOT_PERMITTED =
-  'the agent may not install fairlead node: run "fairlead join" with --parallel-profile again, or set nodes.install of the chart fairlead-member';
+  'the agent may not install fairlead node, or not upgrade fairlead dns: run "fairlead join" with --parallel-profile again, or set nodes.install of the chart fairlead-member';
 
 async function unreadyPods(local: KubeClient, signal: AbortSignal): Promise<Pod[]> {
   const options = { namespace: FLEET_SYSTEM_NAMESPACE, labelSelector: NODE_AGENTS_SELECTOR, signal };

@@ -7,6 +7,7 @@ import {
   type Service,
   SERVICES,
 } from "@fairlead/kube/api/core/v1/types.ts";
+import { DNS_SERVERS, INSTALLED_BY, INSTALLED_BY_LABEL, MEMBER_AGENT } from "#api/fairlead.dev/installed.ts";
 import { accessManifests, type Manifest } from "#authz/manifests.ts";
 import {
   DNS_ACCESS,
@@ -32,31 +33,25 @@ export interface MemberInstall {
   readonly nodes?: boolean;
 }
 
-/** Marks what `fairlead join` installed, for `fairlead leave`; objects of a chart have "Helm". */
-export const INSTALLED_BY_LABEL = "app.kubernetes.io/managed-by";
-export const INSTALLED_BY = "fairlead";
-
 /**
  * Field manager of the installed objects: that of Helm, so that a release that adopts these objects
  * (`--take-ownership`) has no conflicts with a manager that no longer exists.
  */
 export const INSTALL_MANAGER = "helm";
 
-const NAME = "fairlead-member";
-const DNS_NAME = `${NAME}-dns`;
 const namespace = FLEET_SYSTEM_NAMESPACE;
 
 /** Of the Deployments. */
 export function programsOf({ dns }: MemberInstall): readonly string[] {
-  return dns ? [NAME, DNS_NAME] : [NAME];
+  return dns ? [MEMBER_AGENT, DNS_SERVERS] : [MEMBER_AGENT];
 }
 
 /** In the order in which they are applied. */
 export function memberManifests(install: MemberInstall): readonly Manifest[] {
   const member = deploymentOf(install, {
-    name: NAME,
+    name: MEMBER_AGENT,
     component: "member",
-    account: `${NAME}-sa`,
+    account: `${MEMBER_AGENT}-sa`,
     args: [
       "member",
       "--log-level=info",
@@ -68,9 +63,9 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
     resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "1Gi" } },
   });
   const dns = deploymentOf(install, {
-    name: DNS_NAME,
+    name: DNS_SERVERS,
     component: "dns",
-    account: DNS_NAME,
+    account: DNS_SERVERS,
     args: [
       "dns",
       "--log-level=info",
@@ -89,16 +84,16 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
     resources: { requests: { cpu: "50m", memory: "96Mi" }, limits: { memory: "512Mi" } },
   });
   return [
-    ...access(MEMBER_ACCESS, `${NAME}-sa`, NAME, "member"),
+    ...access(MEMBER_ACCESS, `${MEMBER_AGENT}-sa`, MEMBER_AGENT, "member"),
     { of: DEPLOYMENTS, object: member },
-    ...budget(install, NAME, "member"),
+    ...budget(install, MEMBER_AGENT, "member"),
     ...(install.nodes === true ? nodeAccess() : []),
     ...(install.dns
       ? [
-          ...access(DNS_ACCESS, DNS_NAME, DNS_NAME, "dns"),
+          ...access(DNS_ACCESS, DNS_SERVERS, DNS_SERVERS, "dns"),
           { of: SERVICES, object: dnsService() },
           { of: DEPLOYMENTS, object: dns },
-          ...budget(install, DNS_NAME, "dns"),
+          ...budget(install, DNS_SERVERS, "dns"),
         ]
       : []),
   ];
@@ -106,7 +101,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
 
 /** What the DaemonSet of node agents runs with, and the permission to write it. */
 function nodeAccess(): Manifest[] {
-  const installs = access(MEMBER_NODES_ACCESS, `${NAME}-sa`, MEMBER_NODES_ACCESS.name, "member");
+  const installs = access(MEMBER_NODES_ACCESS, `${MEMBER_AGENT}-sa`, MEMBER_NODES_ACCESS.name, "member");
   return [
     ...access(NODE_ACCESS, NODE_AGENTS_ACCOUNT, NODE_AGENTS, "node"),
     ...installs.filter(({ of }) => of !== SERVICE_ACCOUNTS),
@@ -131,8 +126,8 @@ interface Program {
 
 function selectorOf(component: string): Record<string, string> {
   return {
-    "app.kubernetes.io/name": NAME,
-    "app.kubernetes.io/instance": NAME,
+    "app.kubernetes.io/name": MEMBER_AGENT,
+    "app.kubernetes.io/instance": MEMBER_AGENT,
     "app.kubernetes.io/component": component,
   };
 }
@@ -215,7 +210,7 @@ function budget({ replicas }: MemberInstall, name: string, component: string): M
 
 function dnsService(): Service {
   return {
-    metadata: { name: DNS_NAME, namespace, labels: labelsOf("dns") },
+    metadata: { name: DNS_SERVERS, namespace, labels: labelsOf("dns") },
     spec: {
       ipFamilyPolicy: "SingleStack",
       selector: selectorOf("dns"),
