@@ -27,6 +27,18 @@ const steps: readonly Step[] = [
     command: ["env", "GROWTH=full", "vitest", "run", "--project", "integration", "test/growth"],
   },
   {
+    name: "10,000 generated cases of network policies",
+    command: [
+      "env",
+      "POLICY_CASES=10000",
+      "vitest",
+      "run",
+      "--project",
+      "unit",
+      "packages/fleet/src/policy/cases.test.ts",
+    ],
+  },
+  {
     name: "an agent of a node that is killed",
     command: ["env", "KILL_EVERY=5", "vitest", "run", "--project", "lab", "test/lab/node-killed.test.ts"],
   },

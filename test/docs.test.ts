@@ -3,7 +3,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it } from "vitest";
-import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { HUB_CRDS, MEMBER_CRDS, POLICY_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 
@@ -143,7 +143,7 @@ describe("the documents", () => {
 
   it("name resources in commands of kubectl so that it finds no other group's", () => {
     const groups = new Map<string, Set<string>>();
-    for (const { spec } of [...HUB_CRDS, ...MEMBER_CRDS])
+    for (const { spec } of [...HUB_CRDS, ...MEMBER_CRDS, ...POLICY_CRDS])
       for (const name of [spec.names.plural, spec.names.singular ?? "", ...(spec.names.shortNames ?? [])])
         groups.set(name, (groups.get(name) ?? new Set()).add(spec.group));
     const isShared = (word: string): boolean => (groups.get(word)?.size ?? 0) > 1;

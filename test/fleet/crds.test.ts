@@ -6,7 +6,7 @@ import { checkRules } from "@fairlead/apiserver/cel/rules/check.ts";
 import { checkStructural } from "@fairlead/apiserver/crd/structural/structural.ts";
 import type { Schema } from "@fairlead/apiserver/schema/types.ts";
 import { isObject } from "@fairlead/base/json.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { HUB_CRDS, MEMBER_CRDS, POLICY_CRDS } from "@fairlead/fleet/api/crds.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const peers = `${root}../shared/peers/`;
@@ -15,7 +15,7 @@ const PUBLISHED = [
   "kubefleet-dev+kubefleet/config/crd/bases",
   "kubernetes-sigs+mcs-api/config/crd",
 ];
-const ourCrds = new Map([...HUB_CRDS, ...MEMBER_CRDS].map((it) => [it.metadata.name, it]));
+const ourCrds = new Map([...HUB_CRDS, ...MEMBER_CRDS, ...POLICY_CRDS].map((it) => [it.metadata.name, it]));
 
 describe("our CustomResourceDefinitions", () => {
   it("have structural schemas, whose rules compile", () => {

@@ -34,7 +34,7 @@ import {
 /** Installs what the fleet's programs need in clusters of a lab. All may run again and then change nothing. */
 export interface FleetInstall {
   hub(client: KubeClient, deps: RuntimeDeps, signal: AbortSignal): Promise<void>;
-  member(client: KubeClient, signal: AbortSignal): Promise<void>;
+  member(client: KubeClient, deps: RuntimeDeps, signal: AbortSignal): Promise<void>;
   /** In the cluster in which the program runs. */
   extra(client: KubeClient, extra: ExtraProgram, signal: AbortSignal): Promise<void>;
 }
@@ -181,7 +181,7 @@ async function prepareCluster(
   else if (cluster.runs === "member")
     await Promise.all([
       applyClusterObjects(client, cluster, spec, signal),
-      context.fleet.member(client, signal),
+      context.fleet.member(client, systemDeps(context.log), signal),
     ]);
   else await applyCoreDns(client, used(spec, cluster.dnsService), signal);
 }

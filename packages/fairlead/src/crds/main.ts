@@ -1,12 +1,12 @@
 import { HUB_MANAGER, MEMBER_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
 import { Command } from "@commander-js/extra-typings";
 import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { HUB_CRDS, MEMBER_CRDS, POLICY_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import { installCrds, missingCrds } from "@fairlead/kube/definitions/crds.ts";
+import { installCrds, installMissingCrds, missingCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
@@ -24,9 +24,11 @@ interface Role {
 const ROLES: ReadonlyMap<string, Role> = new Map([
   ["hub", { crds: HUB_CRDS, fieldManager: HUB_MANAGER }],
   ["member", { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER }],
+  // Another engine may have its own definitions.
+  ["policies", { crds: POLICY_CRDS, fieldManager: MEMBER_MANAGER }],
 ]);
 
-const ROLE_FLAG = ["--role <role>", "hub or member"] as const;
+const ROLE_FLAG = ["--role <role>", "hub, member or policies"] as const;
 const CONTEXT_FLAG = [
   "--context <name>",
   "kubeconfig context of the cluster; default: in a pod its own cluster, else the current context",
@@ -47,7 +49,9 @@ export function command(): Command {
         const { crds: wanted, fieldManager } = parseRole(flags.role);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 600 }) * 1000;
         await using client = await connectTo(flags, deps, signal);
-        await installCrds(client, { crds: wanted, fieldManager, timeoutMs }, deps, signal);
+        const install = flags.role === "policies" ? installMissingCrds : installCrds;
+        const others = await install(client, { crds: wanted, fieldManager, timeoutMs }, deps, signal);
+        for (const name of others ?? []) sayStep(`${name} is left as it is: another program installed it`);
         sayStep(`${wanted.length} CRDs are served`);
       }),
     );

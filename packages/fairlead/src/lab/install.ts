@@ -1,11 +1,11 @@
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
-import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { HUB_CRDS, POLICY_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { accessManifests, actAsMembersManifests } from "@fairlead/fleet/authz/manifests.ts";
 import { DNS_ACCESS, HUB_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "@fairlead/fleet/authz/programs.ts";
-import { HUB_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
+import { HUB_MANAGER, MEMBER_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { installPolicies } from "@fairlead/fleet/authz/policies/install.ts";
-import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { installCrds, installMissingCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { PROGRAM_USERS } from "@fairlead/lab/certificates.ts";
 import type { FleetInstall } from "@fairlead/lab/up.ts";
@@ -23,7 +23,8 @@ export const fleetInstall: FleetInstall = {
       certify(client, signal),
     ]);
   },
-  async member(client, signal) {
+  async member(client, deps, signal) {
+    await installMissingCrds(client, { crds: POLICY_CRDS, fieldManager: MEMBER_MANAGER }, deps, signal);
     const programs = [
       [MEMBER_ACCESS, PROGRAM_USERS.member],
       [DNS_ACCESS, PROGRAM_USERS.dns],

@@ -88,6 +88,18 @@ export const CONDITIONS = mapList("type", CONDITION, "What was found, one entry 
 /** As some published schemas have it: without list keys. */
 export const PLAIN_CONDITIONS = list(CONDITION, "What was found, one entry per type.");
 
+/** `metav1.LabelSelector`. */
+export const LABEL_SELECTOR = object({
+  matchLabels: textMap(),
+  matchExpressions: atomicList(
+    object({
+      "key!": text(),
+      "operator!": oneOf(["In", "NotIn", "Exists", "DoesNotExist"]),
+      values: atomicList(text()),
+    }),
+  ),
+});
+
 export const AFFINITY_CONFIG = object({
   clientIP: object({
     timeoutSeconds: int32("How long a client stays with its endpoint. Unit: seconds. Range: 1 to 86400."),
@@ -105,22 +117,26 @@ interface VersionOptions {
 export interface CrdOptions {
   readonly group: string;
   readonly kind: string;
+  /** Default: the kind in lower case with an "s". */
+  readonly plural?: string;
   readonly scope?: "Namespaced" | "Cluster";
   readonly shortNames?: readonly string[];
   readonly categories?: readonly string[];
   readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
   readonly versions: readonly VersionOptions[];
 }
 
 export function crd(options: CrdOptions): CustomResourceDefinition {
   const singular = options.kind.toLowerCase();
-  const plural = `${singular}s`;
+  const plural = options.plural ?? `${singular}s`;
   return {
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
     metadata: {
       name: `${plural}.${options.group}`,
       ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
+      ...(options.annotations === undefined ? {} : { annotations: { ...options.annotations } }),
     },
     spec: {
       group: options.group,

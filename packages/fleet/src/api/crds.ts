@@ -1,4 +1,6 @@
 import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { CILIUM_CRDS } from "./cilium.io/crds.ts";
+import { CLUSTER_POLICY_CRD } from "./policy.networking.k8s.io/crds.ts";
 import { CLUSTER_CRDS } from "./cluster.kubernetes-fleet.io/crds.ts";
 import { FAIRLEAD_CRDS, TRAFFIC_ROUTE_CRD } from "./fairlead.dev/crds.ts";
 import { MESH_CRDS, MESH_HUB_CRDS } from "./fairlead.dev/mesh-crds.ts";
@@ -28,3 +30,6 @@ export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [
   TRAFFIC_ROUTE_CRD,
   ...MESH_CRDS,
 ];
+
+/** Kinds of network policies of others, installed where nothing else serves them: an engine that enforces them brings its own definitions. */
+export const POLICY_CRDS: readonly CustomResourceDefinition[] = [...CILIUM_CRDS, CLUSTER_POLICY_CRD];

@@ -6,7 +6,7 @@ import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FakeKubeClient } from "#client/client.fake.ts";
-import { installCrds } from "./crds.ts";
+import { installCrds, installMissingCrds } from "./crds.ts";
 
 const crd = (plural: string): CustomResourceDefinition => ({
   metadata: { name: `${plural}.example.com` },
@@ -46,7 +46,7 @@ function setUp() {
         subresource: "status",
       },
     );
-  return { clock, client, install, serve };
+  return { clock, client, deps, install, serve };
 }
 
 describe("installing CustomResourceDefinitions", () => {
@@ -63,6 +63,16 @@ describe("installing CustomResourceDefinitions", () => {
     client.writes.length = 0;
     await install(crd("things"), crd("others"));
     expect(client.writes).toEqual([]);
+  });
+
+  it("leaves definitions of other managers alone where it installs missing ones only", async () => {
+    const { client, deps } = setUp();
+    const signal = new AbortController().signal;
+    await client.apply(CUSTOM_RESOURCE_DEFINITIONS, crd("things"), { fieldManager: "them" });
+    const options = { crds: [crd("things")], fieldManager: "test" };
+    expect(await installMissingCrds(client, options, deps, signal)).toEqual(["things.example.com"]);
+    const after = await client.get(CUSTOM_RESOURCE_DEFINITIONS, objectKey(undefined, "things.example.com"));
+    expect(after.metadata.managedFields?.map((it) => it.manager)).toEqual(["them"]);
   });
 
   it("does not take the status of an older generation as that of the new definition", async () => {

@@ -49,6 +49,30 @@ export async function installCrds(
 }
 
 /**
+ * As `installCrds`, but leaves definitions alone that another manager than `fieldManager` made.
+ *
+ * @returns the names of those.
+ */
+export async function installMissingCrds(
+  client: KubeClient,
+  options: InstallCrdsOptions,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { crds, fieldManager } = options;
+  const present = await Promise.all(
+    crds.map((it) =>
+      client.find(CUSTOM_RESOURCE_DEFINITIONS, objectKey(undefined, it.metadata.name), { signal }),
+    ),
+  );
+  const isOther = (it: CustomResourceDefinition | undefined): boolean =>
+    it !== undefined && it.metadata.managedFields?.some((entry) => entry.manager === fieldManager) !== true;
+  const others = crds.filter((_, index) => isOther(present[index]));
+  await installCrds(client, { ...options, crds: crds.filter((it) => !others.includes(it)) }, deps, signal);
+  return others.map((it) => it.metadata.name);
+}
+
+/**
  * Waits until the server serves all definitions with at least the fields that they have here: for programs without
  * permission to write definitions. With permission, missing ones are installed; otherwise the remedy is logged once, and
  * the wait continues. Newer definitions with more fields stay as they are.

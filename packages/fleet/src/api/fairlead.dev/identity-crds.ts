@@ -6,6 +6,7 @@ import {
   CONDITIONS,
   crd,
   int32,
+  LABEL_SELECTOR,
   object,
   oneOf,
   text,
@@ -79,25 +80,14 @@ const SLICE: JsonSchema = object(
   "Pods, a namespace or nodes of a member, as network policies of other members see them.",
 );
 
-const SELECTOR = object({
-  matchLabels: textMap(),
-  matchExpressions: atomicList(
-    object({
-      "key!": text(),
-      "operator!": oneOf(["In", "NotIn", "Exists", "DoesNotExist"]),
-      values: atomicList(text()),
-    }),
-  ),
-});
-
 const WANTS = {
   "requests!": {
     ...atomicList(
       object({
         clusters: { ...atomicList(text(undefined, CLUSTER), "Default: all others."), maxItems: 255 },
         namespaces: { ...atomicList(text(undefined, CLUSTER), "Default: all."), maxItems: 1000 },
-        namespaceSelector: { ...SELECTOR, description: "Default: all." },
-        podSelector: { ...SELECTOR, description: "Default: all." },
+        namespaceSelector: { ...LABEL_SELECTOR, description: "Default: all." },
+        podSelector: { ...LABEL_SELECTOR, description: "Default: all." },
       }),
       "Pods of global namespaces. What is absent matches all.",
     ),

@@ -33,17 +33,16 @@ export interface Disagreement {
 export interface CaseOptions {
   readonly steps: number;
   /** Of each policy that a case has. */
-  readonly seen?: (policy: KubeObject) => void;
+  readonly seen?: (policy: KubeObject, kind: PolicyKind) => void;
+  /** Counts of the answers. */
+  readonly answers?: { allowed: number; denied: number };
 }
 
 /** Runs a case; undefined if everything agrees. */
-export function runCase(
-  seed: number,
-  { steps, seen = () => undefined }: CaseOptions,
-): Disagreement | undefined {
+export function runCase(seed: number, options: CaseOptions): Disagreement | undefined {
   const chance = new Chance(seed);
-  const run = new Run(newWorld(chance), chance, seen);
-  for (let step = 0; step < steps; step++) {
+  const run = new Run(newWorld(chance), chance, options);
+  for (let step = 0; step < options.steps; step++) {
     run.churn(chance);
     const what = run.check(chance);
     if (what !== undefined) return { seed, step, what };
@@ -55,12 +54,12 @@ class Run {
   readonly world: World;
   readonly #resolver: Resolver;
   readonly #enforced: Enforced;
-  readonly #seen: (policy: KubeObject) => void;
+  readonly #options: CaseOptions;
   readonly #compiled = new Map<string, readonly CompiledPolicy[]>();
 
-  constructor(world: World, chance: Chance, seen: (policy: KubeObject) => void) {
+  constructor(world: World, chance: Chance, options: CaseOptions) {
     this.world = world;
-    this.#seen = seen;
+    this.#options = options;
     const own = world.nodes.get(`${world.cluster}/${world.node}`);
     this.#enforced = new Enforced(own?.addresses);
     this.#resolver = filled(world);
@@ -132,7 +131,7 @@ class Run {
 
   #use<T extends KubeObject>(kind: PolicyKind, policy: T, policies: Map<string, T>): void {
     const key = `${kind}/${policy.metadata.namespace}/${policy.metadata.name}`;
-    this.#seen(policy);
+    this.#options.seen?.(policy, kind);
     policies.set(key, policy);
     const { policies: compiled, refusals } = compilePolicy(kind, policy, this.world, this.world);
     const refused = refusals.find((it) => it.effect !== "part ignored");
@@ -185,6 +184,7 @@ class Run {
       };
       const verdict = this.#enforced.verdict(flow, way);
       const expected = isAllowed(world, question);
+      if (this.#options.answers) this.#options.answers[expected ? "allowed" : "denied"]++;
       if (verdict.isAllowed === expected) continue;
       const { networkPolicies, ciliumPolicies, clusterPolicies } = world;
       const policies = [networkPolicies, ciliumPolicies, clusterPolicies].flatMap((it) => [...it.values()]);

@@ -21,6 +21,7 @@ export interface JsonSchema {
   maxItems?: number;
   anyOf?: readonly JsonSchema[];
   "x-kubernetes-int-or-string"?: boolean;
+  "x-kubernetes-preserve-unknown-fields"?: boolean;
   "x-kubernetes-list-type"?: "atomic" | "set" | "map";
   "x-kubernetes-list-map-keys"?: readonly string[];
   "x-kubernetes-map-type"?: "atomic" | "granular";
