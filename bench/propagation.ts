@@ -32,6 +32,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { nodeNetns } from "@fairlead/lab/places.ts";
 import { watchDns, watchKernelMap } from "../scripts/demo/latency.ts";
 import { type BenchLab, quantile, startBenchLab } from "./lab/lab.ts";
+import { measureIdentities } from "./propagation/identity.ts";
 import { measureSwitched } from "./propagation/switched.ts";
 import { type CrowdFigures, crowdRow, measureCrowd, measureRawCrowd } from "./fleet/measure-crowd.ts";
 import { NO_ASSETS, realAssets } from "../packages/apiserver/test/real-server.ts";
@@ -58,13 +59,15 @@ const ROUNDS = 5;
 
 /**
  * Without `--crowd` the lab first, with real packets' ends, then a switched endpoint in a flat and in a parallel network (`--switched`: that
- * alone); then, in any case, the crowd, also at a real hub.
+ * alone), then identities of pods (`--identities`: these alone); then, in any case, the crowd, also at a real hub.
  */
 export async function run(argv: readonly string[]): Promise<void> {
   if (argv.includes("--switched")) return measureSwitched(ROUNDS);
+  if (argv.includes("--identities")) return measureIdentities();
   if (!argv.includes("--crowd")) {
     await runLab();
     await measureSwitched(ROUNDS);
+    await measureIdentities();
   }
   const signal = AbortSignal.timeout(600_000);
   const most = Math.max(...CROWD_RATES);
