@@ -5,6 +5,11 @@ import {
   type IdentitySlice,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { CILIUM_NETWORK_POLICIES } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  type CustomResourceDefinition,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -122,6 +127,34 @@ describe("pods of other clusters", () => {
     await known("b", ['10.1.0.5 {"app":"web"}']);
   });
 
+  it("are known to policies of Cilium's kinds, and nodes as well where these need them", async () => {
+    const client = fleet.client("b");
+    await client.create(CUSTOM_RESOURCE_DEFINITIONS, CILIUM_POLICIES);
+    const metadata = { namespace: "shop", name: "nodes-and-db" };
+    const ofA = { "k8s:io.cilium.k8s.policy.cluster": "a" };
+    await run("a", "db-2", { labels: { app: "db" }, address: "10.1.0.8" });
+    await eventually(client, CUSTOM_RESOURCE_DEFINITIONS, (all) =>
+      all.some((it) => it.status?.conditions?.some((one) => one.type === "Established") === true),
+    );
+    await client.create(CILIUM_NETWORK_POLICIES, {
+      metadata,
+      spec: {
+        endpointSelector: {},
+        ingress: [
+          { fromEndpoints: [{ matchLabels: { ...ofA, "k8s:app": "db" } }] },
+          { fromEntities: ["remote-node"] },
+        ],
+      },
+    });
+    await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.8 {"app":"db"}']);
+    const isOfNodes = ({ spec }: IdentitySlice) => spec.type === "Nodes" && spec.cluster === "a";
+    await eventually(client, IDENTITY_SLICES, (all) => all.some(isOfNodes), IN_SYSTEM);
+    const ofNodes = (await slicesIn("b")).find(isOfNodes);
+    expect(ofNodes?.spec.nodes).toEqual([{ name: "n1", addresses: ["192.168.0.1"] }]);
+    await client.delete(CILIUM_NETWORK_POLICIES, objectKey("shop", "nodes-and-db"));
+    await known("b", ['10.1.0.5 {"app":"web"}']);
+  });
+
   it("are not known any more without the policy", async () => {
     await fleet.client("b").delete(NETWORK_POLICIES, objectKey("shop", "web-of-a"));
     await eventually(fleet.client("b"), IDENTITY_SLICES, (all) => all.length === 0, IN_SYSTEM);
@@ -165,3 +198,30 @@ describe("in a parallel network, pods of other clusters", () => {
     await known("b", [`${attached?.ipv4},${attached?.ipv6} {"app":"api"}`]);
   }, 40_000);
 });
+
+const ANYTHING: object = { "x-kubernetes-preserve-unknown-fields": true };
+
+/** As Cilium serves it, without its schema. */
+const CILIUM_POLICIES: CustomResourceDefinition = {
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: { name: "ciliumnetworkpolicies.cilium.io" },
+  spec: {
+    group: "cilium.io",
+    scope: "Namespaced",
+    names: {
+      kind: "CiliumNetworkPolicy",
+      listKind: "CiliumNetworkPolicyList",
+      plural: "ciliumnetworkpolicies",
+      singular: "ciliumnetworkpolicy",
+    },
+    versions: [
+      {
+        name: "v2",
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: "object", ...ANYTHING } },
+      },
+    ],
+  },
+};

@@ -174,13 +174,22 @@ const MEMBER_COMMON: readonly Access[] = [
   allow(EVENTS, ["create", "patch"]),
 ];
 
+/** Kinds of network policies, and what these refer to. */
+const POLICIES = [
+  NETWORK_POLICIES,
+  CILIUM_NETWORK_POLICIES,
+  CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  CILIUM_CIDR_GROUPS,
+  CLUSTER_NETWORK_POLICIES,
+];
+
 /** Exports, and imports through both APIs. */
 const MEMBER_NET: readonly Access[] = [
   // Which ranges the cluster takes addresses from.
   allow(NODES, WATCH),
   // For the network policies of all clusters.
   allow(PODS, WATCH),
-  allow(NETWORK_POLICIES, WATCH),
+  ...POLICIES.map((it) => allow(it, WATCH)),
   allow(SERVICE_CIDRS, ["list"]),
   allow(SERVICES, ["create", "patch", "delete"]),
   // What came of the annotations of global Services.
@@ -237,15 +246,6 @@ export const ASK_FOR_CERTIFICATES: readonly Access[] = [
 export const ACT_AS_MEMBERS: readonly Access[] = [
   allow({ group: "", plural: "users" }, ["impersonate"]),
   allow({ group: "", plural: "groups" }, ["impersonate"], { names: [MEMBERS_GROUP] }),
-];
-
-/** Kinds of network policies, and what these refer to. */
-const POLICIES = [
-  NETWORK_POLICIES,
-  CILIUM_NETWORK_POLICIES,
-  CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
-  CILIUM_CIDR_GROUPS,
-  CLUSTER_NETWORK_POLICIES,
 ];
 
 /** The agent of a node. */

@@ -74,9 +74,13 @@ export class PolicyReader {
     return this.#policies.size === 0;
   }
 
-  /** Services or their endpoints have changed. */
-  servicesChanged(): void {
-    this.#compileAgain((it) => it.reads.services);
+  /**
+   * Services or their endpoints have changed.
+   *
+   * @returns Whether a policy refers to services.
+   */
+  servicesChanged(): boolean {
+    return this.#compileAgain((it) => it.reads.services);
   }
 
   /** Its pods are gone, and so may be its policies. */
@@ -85,8 +89,10 @@ export class PolicyReader {
     this.#lasting.delete(name);
   }
 
-  #compileAgain(isDue: (policy: Read) => boolean): void {
-    for (const [id, policy] of this.#policies) if (isDue(policy)) this.#set(id, policy);
+  #compileAgain(isDue: (policy: Read) => boolean): boolean {
+    const due = [...this.#policies].filter(([, policy]) => isDue(policy));
+    for (const [id, policy] of due) this.#set(id, policy);
+    return due.length > 0;
   }
 
   #onPolicy(kind: PolicyKind, { key, before, after }: Change<KubeObject>): void {

@@ -66,7 +66,7 @@ describe("slices of a group", () => {
     const { write, remove } = planSlices(GROUP, wanted, slices);
     const next = new Map(slices);
     for (const it of remove) next.delete(it);
-    for (const it of write) next.set(it.name, it.pods);
+    for (const it of write) next.set(it.name, it.entries);
     return { next, writes: write.length + remove.length };
   };
 

@@ -29,7 +29,9 @@ const OF_SINGLE_PODS = new Set([
 export const PODS_PER_SLICE = 16;
 
 export function templateOf({ metadata, spec }: Pod): Template {
-  const ports = (spec?.containers ?? [])
+  // Sidecars are init containers that continue to run.
+  const sidecars = (spec?.initContainers ?? []).filter((it) => it.restartPolicy === "Always");
+  const ports = [...(spec?.containers ?? []), ...sidecars]
     .flatMap((it) => it.ports ?? [])
     .flatMap(({ name, protocol = "TCP", containerPort: port }) =>
       name === undefined || name === "" ? [] : [{ name, protocol, port }],
@@ -81,27 +83,27 @@ export function groupOfSlice({
   return groupOf({ namespace, labels: sorted, serviceAccount, ports });
 }
 
-export interface SlicePlan {
-  readonly write: readonly { readonly name: string; readonly pods: readonly IdentityPod[] }[];
+export interface SlicePlan<T> {
+  readonly write: readonly { readonly name: string; readonly entries: readonly T[] }[];
   readonly remove: readonly string[];
 }
 
 /**
- * Pods stay in the slice that they are in; others come to the first with room. Slices that have become mostly empty are packed
+ * Pods, or nodes, stay in the slice that they are in; others come to the first with room. Slices that have become mostly empty are packed
  * again.
  *
  * @param slices - Those of the group, by name.
  */
-export function planSlices(
+export function planSlices<T extends { readonly name: string }>(
   group: ObjectKey,
-  pods: readonly IdentityPod[],
-  slices: ReadonlyMap<string, readonly IdentityPod[]>,
-): SlicePlan {
-  const wanted = new Map(pods.toSorted((a, b) => byText(a.name, b.name)).map((it) => [it.name, it]));
+  entries: readonly T[],
+  slices: ReadonlyMap<string, readonly T[]>,
+): SlicePlan<T> {
+  const wanted = new Map(entries.toSorted((a, b) => byText(a.name, b.name)).map((it) => [it.name, it]));
   const needed = Math.ceil(wanted.size / PODS_PER_SLICE);
   const isSparse = slices.size > 2 * needed + 1;
   const names = [...slices.keys()].toSorted(byText);
-  const after = new Map<string, IdentityPod[]>(isSparse ? [] : names.map((it) => [it, []]));
+  const after = new Map<string, T[]>(isSparse ? [] : names.map((it) => [it, []]));
   for (const [name, kept] of after)
     for (const { name: pod } of slices.get(name) ?? []) {
       const it = wanted.get(pod);
@@ -116,7 +118,7 @@ export function planSlices(
   }
   const write = [...after]
     .filter(([name, kept]) => kept.length > 0 && !sameJson(slices.get(name), kept))
-    .map(([name, kept]) => ({ name, pods: kept }));
+    .map(([name, kept]) => ({ name, entries: kept }));
   return { write, remove: names.filter((it) => (after.get(it)?.length ?? 0) === 0) };
 }
 

@@ -9,25 +9,21 @@ import {
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
-import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
-import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Change, Controller, Informer, ReconcileResult } from "@fairlead/kube/types.ts";
 import { IDENTITY_MAX_AGE_MS } from "#domain/identity-age.ts";
-import { readWants, wantsOf, type WantsReader } from "#domain/identity-wants.ts";
-import { compileNetworkPolicy } from "#policy/compile/network-policy.ts";
-import { demandOf } from "#policy/demand.ts";
+import { readWants, type WantsReader } from "#domain/identity-wants.ts";
 import { changedPods, type MeshInformers } from "../fleet-addresses.ts";
-import { isInGlobalNamespace } from "../global-services.ts";
 import { membershipOf, type Session } from "../session.ts";
+import { PolicyDemand } from "./demand.ts";
 import { groupOfSlice } from "./groups.ts";
-import { IdentityMailbox, namespaceKey, podsKey, publishedKey } from "./mailbox.ts";
+import { IdentityMailbox, namespaceKey, NODES_KEY, podsKey, publishedKey } from "./mailbox.ts";
 import { Pods } from "./pods.ts";
-import { publishNamespace, publishPods, type Publisher } from "./publish.ts";
-import { IdentitySource, selectorOf } from "./source.ts";
+import { publishNamespace, publishNodes, publishPods, type Publisher } from "./publish.ts";
+import { IdentitySource, type Scope, selectorOf } from "./source.ts";
 
 interface Parts {
   readonly session: Session;
@@ -50,7 +46,7 @@ export function createIdentities({ session, mesh }: Parts): {
   readonly onSilence: (isSilent: boolean) => void;
 } {
   const { cluster, deps, fleet, here, hub, local } = session;
-  const policies = createInformer(local, NETWORK_POLICIES, { isOptional: () => true }, deps);
+  const policies = new PolicyDemand(session, () => enqueue(DEMAND));
   const enqueue = (key: ObjectKey): void => controller.enqueue(key);
   const copyKey = (name: string): ObjectKey => objectKey(COPY, name);
   const mailbox = new IdentityMailbox(session, {
@@ -86,6 +82,7 @@ export function createIdentities({ session, mesh }: Parts): {
 
   function publishAll(): void {
     enqueue(DEMAND);
+    enqueue(NODES_KEY);
     for (const it of mailbox.slices()) enqueue(publishedKey(it));
     for (const it of here.namespaces.store.list()) enqueue(namespaceKey(it.metadata.name));
     for (const it of pods.groups()) enqueue(podsKey(it));
@@ -98,17 +95,6 @@ export function createIdentities({ session, mesh }: Parts): {
     for (const it of pods.groups()) if (splitKey(it).namespace === namespace) enqueue(podsKey(it));
   }
 
-  /** Of policies in global namespaces: in others, pods of other clusters are not known. */
-  function ownDemand(): IdentityWants {
-    const [network] = mesh.networks.store.list();
-    const { policyDefaultLocalCluster: isLocalByDefault = true } = network?.spec ?? {};
-    const compiled = [...policies.store.list()]
-      .filter((it) => isInGlobalNamespace(session, it.metadata.namespace ?? ""))
-      .flatMap((it) => compileNetworkPolicy(it, { cluster, isLocalByDefault }).policies);
-    const { requests, nodes = false } = demandOf(compiled, { cluster });
-    return wantsOf(requests, nodes);
-  }
-
   /** Without the hub's word nothing changes. */
   async function follow(signal: AbortSignal): Promise<void> {
     const membership = membershipOf(session);
@@ -116,13 +102,12 @@ export function createIdentities({ session, mesh }: Parts): {
     // The hub empties the mailbox of a member that leaves.
     if (membership === "leave") return source.follow(undefined);
     await mailbox.follow(true);
-    const demand = ownDemand();
+    const [network] = mesh.networks.store.list();
+    await policies.follow(network?.spec.policyDefaultLocalCluster ?? true);
+    const demand = policies.wants;
+    if (demand === undefined) return;
     needed = readWants(demand);
-    const selector = selectorOf(demand, cluster);
-    const view = viewOf(session);
-    await source.follow(
-      selector === undefined || view === undefined ? undefined : { namespace: view, labelSelector: selector },
-    );
+    await source.follow(scopeOf(session, demand));
     if (!mailbox.isKnown) return;
     await applyIfChanged(hub, IDENTITY_DEMANDS, {
       current: mailbox.demand,
@@ -137,9 +122,11 @@ export function createIdentities({ session, mesh }: Parts): {
     publishAll();
   }
 
-  async function publish(kind: string, name: string, signal: AbortSignal): Promise<void> {
+  async function publish(key: ObjectKey, signal: AbortSignal): Promise<void> {
     if (membershipOf(session) !== "join" || !mailbox.isKnown || wanted.wants === undefined) return;
     const parts: Publisher = { session, mailbox, pods, wanted: wanted.reader };
+    const { namespace: kind, name } = splitKey(key);
+    if (key === NODES_KEY) return publishNodes(parts, signal);
     if (kind === "namespace") return publishNamespace(parts, name, signal);
     // Which pods exist is not known yet: nothing is removed.
     if (!wanted.reader.isEmpty && !pods.isKnown) return;
@@ -190,14 +177,13 @@ export function createIdentities({ session, mesh }: Parts): {
       async reconcile(key, signal) {
         if (key === DEMAND) return follow(signal);
         if (key === AGE) return age();
-        const { namespace: kind = "", name } = splitKey(key);
-        return kind === COPY ? copy(name, signal) : publish(kind, name, signal);
+        const { namespace: kind, name } = splitKey(key);
+        return kind === COPY ? copy(name, signal) : publish(key, signal);
       },
       concurrency: 8,
       sources: [
         watching(session.mailbox.internalMembers, () => [DEMAND]),
         watching(fleet.reports, () => [DEMAND]),
-        watching(policies, () => [DEMAND]),
         watching(mesh.identities, ({ key }) => [copyKey(splitKey(key).name)]),
         watchingChanges(mesh.networks, () => {
           publishAll();
@@ -207,6 +193,7 @@ export function createIdentities({ session, mesh }: Parts): {
           if (change.key === objectKey(FLEET_SYSTEM_NAMESPACE, cluster)) publishAll();
           return pods.groupsOfUids(changedPods(change)).map(podsKey);
         }),
+        ...(session.ranges === undefined ? [] : [watchingChanges(session.ranges.nodes, () => [NODES_KEY])]),
         watchingChanges(here.namespaces, (change) => {
           if (isOfInterest(change)) publishIn(change.key);
           return [DEMAND];
@@ -239,8 +226,11 @@ function isOfInterest({ before, after }: Change<Namespace>): boolean {
   return (before === undefined) !== (after === undefined) || !sameJson(of(before), of(after));
 }
 
-function viewOf({ cluster, mailbox }: Session): string | undefined {
-  return mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster))?.spec.view;
+/** The part of the view that this cluster needs. */
+function scopeOf({ cluster, mailbox }: Session, demand: IdentityWants): Scope | undefined {
+  const labelSelector = selectorOf(demand, cluster);
+  const namespace = mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster))?.spec.view;
+  return labelSelector === undefined || namespace === undefined ? undefined : { namespace, labelSelector };
 }
 
 function namesIn({ store }: Informer<IdentitySlice>): string[] {

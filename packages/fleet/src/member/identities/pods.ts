@@ -107,12 +107,13 @@ function trimmed({ metadata, spec, status }: Pod): Pod {
     spec: {
       ...defined({ hostNetwork, serviceAccountName }),
       containers: (spec?.containers ?? []).map(portsOf),
+      ...(spec?.initContainers === undefined ? {} : { initContainers: spec.initContainers.map(portsOf) }),
     },
     status: { ...defined({ phase, podIPs }) },
   };
 }
 
-function portsOf({ name, ports }: Container): Container {
+function portsOf({ name, ports, restartPolicy }: Container): Container {
   const named = (ports ?? []).filter((it) => it.name !== undefined && it.name !== "");
-  return { name, ...(named.length === 0 ? {} : { ports: named }) };
+  return { name, ...defined({ restartPolicy }), ...(named.length === 0 ? {} : { ports: named }) };
 }

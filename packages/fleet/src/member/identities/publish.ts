@@ -1,13 +1,13 @@
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   IDENTITY_SLICES,
-  type IdentityPod,
+  type IdentityNode,
   type IdentitySlice,
 } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { isReservedNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { shortHash } from "#api/fairlead.dev/cluster-names.ts";
 import { sameJson } from "@fairlead/base/json.ts";
-import type { Namespace, Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import type { Namespace, Node, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
@@ -15,8 +15,8 @@ import type { WantsReader } from "#domain/identity-wants.ts";
 import { fleetAddressOf, seenAddresses } from "../fleet-addresses.ts";
 import { isInGlobalNamespace } from "../global-services.ts";
 import type { Session } from "../session.ts";
-import { hasAddresses, identityOf, planSlices, type Template, templateOf } from "./groups.ts";
-import { type IdentityMailbox, namespaceKey, podsKey } from "./mailbox.ts";
+import { hasAddresses, identityOf, planSlices, templateOf } from "./groups.ts";
+import { type IdentityMailbox, namespaceKey, NODES_KEY, podsKey } from "./mailbox.ts";
 import type { Pods } from "./pods.ts";
 
 export interface Publisher {
@@ -47,8 +47,13 @@ export async function publishPods(parts: Publisher, group: ObjectKey, signal: Ab
   const slices = mailbox.in(podsKey(group));
   const plan = planSlices(group, known, new Map(slices.map((it) => [it.metadata.name, it.spec.pods ?? []])));
   await remove(parts, slices, plan.remove, signal);
-  for (const it of plan.write)
-    await write(parts, { ...it, ...(template === undefined ? {} : { template }) }, signal);
+  for (const { name, entries } of plan.write)
+    await apply(
+      parts,
+      name,
+      { cluster: session.cluster, type: "Pods", ...template, pods: [...entries] },
+      signal,
+    );
 }
 
 /** In a parallel network pods are seen by their fleet addresses; on the way there and back by both. */
@@ -59,6 +64,30 @@ function addressesOf({ session, pods }: Publisher, pod: Pod): string[] {
     ? (["IPv4", "IPv6"] as const).flatMap((it) => fleetAddressOf(session, uid, it) ?? [])
     : [];
   return [...fleet, ...(seen.own ? pods.addressesOf(pod) : [])];
+}
+
+/** Writes the nodes of this cluster. In a parallel network others do not see them by their addresses. */
+export async function publishNodes(parts: Publisher, signal: AbortSignal): Promise<void> {
+  const { session, mailbox, wanted } = parts;
+  const isPublished = wanted.nodes && seenAddresses(session).own;
+  const nodes = isPublished
+    ? [...(session.ranges?.nodes.store.list() ?? [])].flatMap((it) => nodeOf(it) ?? [])
+    : [];
+  const slices = mailbox.in(NODES_KEY);
+  const plan = planSlices(
+    NODES_KEY,
+    nodes,
+    new Map(slices.map((it) => [it.metadata.name, it.spec.nodes ?? []])),
+  );
+  await remove(parts, slices, plan.remove, signal);
+  for (const { name, entries } of plan.write)
+    await apply(parts, name, { cluster: session.cluster, type: "Nodes", nodes: [...entries] }, signal);
+}
+
+function nodeOf({ metadata: { name, labels = {} }, status }: Node): IdentityNode | undefined {
+  const addresses = (status?.addresses ?? []).map((it) => it.address);
+  const shown = Object.keys(labels).length === 0 ? {} : { labels };
+  return addresses.length === 0 ? undefined : { name, addresses, ...shown };
 }
 
 /** Writes the labels of a namespace. */
@@ -79,19 +108,6 @@ export async function publishNamespace(parts: Publisher, name: string, signal: A
 function globalNamespace(session: Session, name: string): Namespace | undefined {
   if (isReservedNamespace(name) || !isInGlobalNamespace(session, name)) return undefined;
   return session.here.namespaces.store.get(objectKey(undefined, name));
-}
-
-async function write(
-  parts: Publisher,
-  {
-    name,
-    pods,
-    template,
-  }: { readonly name: string; readonly pods: readonly IdentityPod[]; readonly template?: Template },
-  signal: AbortSignal,
-): Promise<void> {
-  const { cluster } = parts.session;
-  await apply(parts, name, { cluster, type: "Pods", ...template, pods: [...pods] }, signal);
 }
 
 async function apply(parts: Publisher, name: string, contents: Contents, signal: AbortSignal): Promise<void> {

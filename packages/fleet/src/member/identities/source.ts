@@ -10,7 +10,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { selectionOf, selectorsOf } from "../selection.ts";
 
-interface Scope {
+export interface Scope {
   readonly namespace: string;
   readonly labelSelector: string;
 }

@@ -8,7 +8,7 @@ import {
   type RangeStatus,
   serviceRangesOf,
 } from "#domain/ranges.ts";
-import { GATEWAY_LABEL, NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
+import { NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { SERVICE_CIDRS, type ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -40,15 +40,13 @@ export function createRanges(client: KubeClient, part: MemberPart, deps: Runtime
 function trimmed({ metadata, spec, status }: Node): Node {
   const { name, uid = "", resourceVersion = "", deletionTimestamp, labels } = metadata;
   const { podCIDR, podCIDRs } = spec ?? {};
-  const gateway = labels?.[GATEWAY_LABEL];
   const ready = status?.conditions?.find((it) => it.type === "Ready");
   return {
     metadata: {
       name,
       uid,
       resourceVersion,
-      ...defined({ deletionTimestamp }),
-      ...(gateway === undefined ? {} : { labels: { [GATEWAY_LABEL]: gateway } }),
+      ...defined({ deletionTimestamp, labels }),
     },
     spec: { ...defined({ podCIDR, podCIDRs }) },
     status: {
