@@ -454,4 +454,30 @@ describe("members without a profile, and those of a flat one", () => {
     await seen("10.4.0.3");
     expect(watched.losses()).toBe(0);
   }, 60_000);
+
+  it("see no gateways, addresses and virtual IPs of another parallel network in their own one", async () => {
+    await createProfile(hub(), "q");
+    for (const name of ["c", "d"]) await setProfile(hub(), name, "q");
+    for (const name of ["c", "d"]) {
+      await isRead(name, "fleet-view-q");
+      await eventuallyOne(fleet.client(name), ADDRESS_BLOCKS, system(name === "c" ? "d" : "c"));
+      await showGateway(fleet.client(name), `${name}-0`, { keys: [{ epoch: 1, publicKey: newPublicKey() }] });
+    }
+    const clustersIn = async (name: string) => {
+      const gateways = await fleet.client(name).list(GATEWAYS);
+      const blocks = await fleet.client(name).list(ADDRESS_BLOCKS);
+      const all = [...gateways.items, ...blocks.items];
+      return [...new Set(all.map((it) => it.spec.cluster))].toSorted();
+    };
+    await expect.poll(() => clustersIn("c")).toEqual(["c", "d"]);
+    expect(await clustersIn("a")).toEqual(["a", "b"]);
+    const networks = (await fleet.client("c").list(MESH_NETWORKS)).items;
+    expect(networks.map((it) => it.metadata.name)).toEqual(["q"]);
+    const shown = (await hub().list(GATEWAYS, { namespace: "fleet-view-q" })).items;
+    const others = (await hub().list(GATEWAYS, { namespace: VIEW })).items;
+    const indexes = [...shown, ...others].map((it) => it.spec.index);
+    expect(new Set(indexes).size).toBe(indexes.length);
+    const vips = (await hub().list(VIRTUAL_IPS, { namespace: VIEW })).items;
+    expect(vips.map((it) => it.spec.service.name)).not.toContain("flat");
+  }, 60_000);
 });
