@@ -1,6 +1,6 @@
 /**
- * The TCP cases of the NetworkPolicy suite of Kubernetes (test/e2e/network/netpol), as data: namespaces x, y and z with pods a, b and c each,
- * which serve ports 80 and 81. Loopback is not looked at.
+ * The TCP and UDP cases of the NetworkPolicy suite of Kubernetes (test/e2e/network/netpol), as data: namespaces x, y and z with pods a, b and
+ * c each, which serve ports 80 and 81. Loopback is not looked at.
  */
 
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
@@ -14,6 +14,8 @@ export type IsAllowed = (from: string, to: string, port: number, world: PolicyWo
 
 export interface PolicyCase {
   readonly name: string;
+  /** How pods ask. Default: "tcp". */
+  readonly verb?: "tcp" | "udp";
   readonly policies: readonly NetworkPolicy[] | ((world: PolicyWorld) => readonly NetworkPolicy[]);
   readonly allows: IsAllowed;
   /** What happens after the policies are there. */
@@ -351,6 +353,43 @@ export const POLICY_CASES: readonly PolicyCase[] = [
       ),
     ],
     allows: onlyFrom(isXA, (it) => nsOf(it) === "y"),
+  },
+  {
+    name: "allow namespaces by an expression on the label that every namespace has",
+    policies: [
+      policy("p", ingress(A, from({ namespaceSelector: some("kubernetes.io/metadata.name", "NotIn", "x") }))),
+    ],
+    allows: onlyFrom(isXA, (it) => !isX(it)),
+  },
+  {
+    name: "deny by default the UDP packets that come to the pods of a namespace",
+    verb: "udp",
+    policies: [policy("p", ingress(EVERY))],
+    allows: onlyFrom(isX, never),
+  },
+  {
+    name: "allow a UDP port to a namespace",
+    verb: "udp",
+    policies: [policy("p", ingress(A, { from: [ns("y")], ports: [{ protocol: "UDP", port: 81 }] }))],
+    allows: onlyFrom(isXA, (it, _, port) => nsOf(it) === "y" && port === 81),
+  },
+  {
+    name: "allow UDP packets of a pod of another namespace, named by one peer",
+    verb: "udp",
+    policies: [policy("p", ingress(A, from({ ...ns("y"), ...pod("a") })))],
+    allows: onlyFrom(isXA, (it) => it === "y/a"),
+  },
+  {
+    name: "allow one named UDP port to come",
+    verb: "udp",
+    policies: [policy("p", ingress(A, { ports: [{ protocol: "UDP", port: "serve-80-udp" }] }))],
+    allows: onlyFrom(isXA, (_, __, port) => port === 80),
+  },
+  {
+    name: "deny UDP where a policy allows TCP only",
+    verb: "udp",
+    policies: [policy("p", ingress(A, { ports: [{ protocol: "TCP" }] }))],
+    allows: onlyFrom(isXA, never),
   },
   {
     name: "allow a range of ports",

@@ -192,14 +192,19 @@ export class PolicyWorld implements AsyncDisposable {
   async asks(
     from: string,
     to: string,
-    how: { readonly port: number; readonly verb?: "tcp" | "udp"; readonly family?: 4 | 6 },
+    how: {
+      readonly port: number;
+      readonly verb?: "tcp" | "udp";
+      readonly family?: 4 | 6;
+      readonly timeoutMs?: number;
+    },
   ): Promise<boolean> {
     const { peer } = this.pod(to);
     const host = how.family === 6 ? peer.v6 : peer.v4;
     const { error } = await this.pod(from).peer.ask(how.verb ?? "tcp", {
       host,
       port: how.port,
-      timeoutMs: PROBE_MS,
+      timeoutMs: how.timeoutMs ?? PROBE_MS,
     });
     return error === "";
   }
@@ -259,15 +264,22 @@ function namespaceObject(name: string) {
   return { metadata: { name, labels: { "kubernetes.io/metadata.name": name, ns: name } } };
 }
 
+/** As in the suite of Kubernetes. */
+function portsOf(port: number) {
+  return (["TCP", "UDP"] as const).map((protocol) => ({
+    name: `serve-${port}-${protocol.toLowerCase()}`,
+    containerPort: port,
+    protocol,
+  }));
+}
+
 function podObject(pod: WorldPod, { v4, v6 }: Pick<Peer, "v4" | "v6">): Pod {
   const { namespace, name, node, labels = { pod: name } } = pod;
   return {
     metadata: { namespace, name, labels: { ...labels } },
     spec: {
       nodeName: nodeName(node),
-      containers: [
-        { name: "c", image: "i", ports: PORTS.map((it) => ({ name: `serve-${it}-tcp`, containerPort: it })) },
-      ],
+      containers: [{ name: "c", image: "i", ports: PORTS.flatMap(portsOf) }],
     },
     status: { phase: "Running", podIPs: [{ ip: v4 }, { ip: v6 }] },
   };
