@@ -59,6 +59,7 @@ export function command(): Program {
     .description("answer HTTP requests and packets as they ask for it")
     .option("--http-port <number>", "port of the HTTP server", "8080")
     .option("--udp-port <number>", "port of the UDP server, -1: none", "8081")
+    .option("--udp-listen-addresses <list>", "addresses of the UDP server, separated by commas", "::")
     .option("--sctp-port <number>", "has no effect: a lab has no SCTP", "-1")
     .option("--delay-shutdown <seconds>", "time to keep serving after SIGTERM", "0")
     .action(async (flags) => {
@@ -72,7 +73,9 @@ export function command(): Program {
         now: () => new Date(systemClock.now()),
         isEnding: () => isEnding,
       };
-      if (udpPort >= 0) await serveUdp(udpPort, (text, from) => answerUdp(text, from, facts));
+      const addresses = udpPort < 0 ? [] : flags.udpListenAddresses.split(",");
+      for (const address of new Set(addresses))
+        await serveUdp(udpPort, (text, from) => answerUdp(text, from, facts), address);
       await serveHttp(httpPort, (request, response) => {
         // A client that went away has no use for an answer.
         respond(request, response, facts).catch(() => response.destroy());

@@ -70,6 +70,19 @@ describe("the program /agnhost", () => {
   });
 });
 
+describe("a UDP server", () => {
+  it("receives packets at the address that it is given, and at no other one", async () => {
+    const port = await freePort();
+    await using _udp = await serveUdp(port, (text) => text, "127.0.0.2");
+    expect(await run("connect", `127.0.0.2:${port}`, "--timeout=5s", "--protocol=udp")).toMatchObject({
+      code: 0,
+    });
+    expect(await run("connect", `127.0.0.1:${port}`, "--timeout=5s", "--protocol=udp")).toMatchObject({
+      text: "REFUSED",
+    });
+  });
+});
+
 describe("the requests of netexec", () => {
   it("go over HTTP and UDP, and report what failed", async () => {
     const [port, none] = [await freePort(), await freePort()];

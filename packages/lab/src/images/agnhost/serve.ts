@@ -1,6 +1,6 @@
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { createServer as createHttpServer, type RequestListener, type Server } from "node:http";
-import { createServer, type Server as TcpServer } from "node:net";
+import { createServer, isIPv4, type Server as TcpServer } from "node:net";
 import { plainAddress } from "../echo/answer.ts";
 
 /** Serves one port until it is disposed of. */
@@ -23,12 +23,17 @@ export async function serveTcp(port: number, text: string): Promise<Serving> {
   return closing(server);
 }
 
-/** Answers each packet; undefined: with nothing. */
+/**
+ * Answers each packet; undefined: with nothing.
+ *
+ * @param address - Where packets are received. Default: at every address of both families.
+ */
 export async function serveUdp(
   port: number,
   answer: (text: string, from: Sender) => string | undefined,
+  address = "::",
 ): Promise<Serving> {
-  const socket: UdpSocket = createSocket("udp6");
+  const socket: UdpSocket = createSocket(isIPv4(address) ? "udp4" : "udp6");
   socket.on("message", (data, from) => {
     const text = answer(data.toString("utf8"), { address: plainAddress(from.address), port: from.port });
     // The client may be gone.
@@ -36,7 +41,7 @@ export async function serveUdp(
   });
   await new Promise<void>((resolve, reject) => {
     socket.once("error", reject);
-    socket.bind(port, resolve);
+    socket.bind(port, address, resolve);
   });
   return { [Symbol.asyncDispose]: () => new Promise((resolve) => socket.close(() => resolve())) };
 }
