@@ -11,6 +11,7 @@ const SAMPLED = [
   "test/lab/chaos",
   "test/lab/faults-network",
   "test/lab/faults-programs",
+  "test/lab/policy-generated",
 ];
 
 const conformance = (name: string, ...flags: readonly string[]): Step => ({

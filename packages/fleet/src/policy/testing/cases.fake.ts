@@ -5,6 +5,7 @@ import { doesFqdnMatch } from "../fqdn.ts";
 import { ciliumPolicy } from "./generate-cilium.fake.ts";
 import { clusterPolicy } from "./generate-cluster.fake.ts";
 import type { CompiledPolicy, Way } from "../model.ts";
+import type { Changes } from "../state.ts";
 import { Resolver } from "../resolver/resolver.ts";
 import { Chance } from "./chance.fake.ts";
 import {
@@ -50,6 +51,22 @@ export function runCase(seed: number, options: CaseOptions): Disagreement | unde
   return undefined;
 }
 
+/** A step of a case: what the resolver reported, and the evaluator of flows. */
+export interface CaseStep {
+  readonly changes: Changes;
+  readonly world: World;
+  readonly enforced: Enforced;
+  readonly chance: Chance;
+}
+
+/** The steps of a case, for those who enforce them by other means. */
+export function* stepsOf(seed: number, steps: number): Generator<CaseStep> {
+  const chance = new Chance(seed);
+  const run = new Run(newWorld(chance), chance, { steps });
+  for (let step = 0; step < steps; step++)
+    yield { changes: run.churn(chance), world: run.world, enforced: run.enforced, chance };
+}
+
 class Run {
   readonly world: World;
   readonly #resolver: Resolver;
@@ -66,11 +83,16 @@ class Run {
     for (let index = 0; index < 3; index++) this.#addPolicy(chance, index);
   }
 
-  churn(chance: Chance): void {
+  get enforced(): Enforced {
+    return this.#enforced;
+  }
+
+  churn(chance: Chance): Changes {
     for (let count = 1 + chance.int(3); count > 0; count--) this.#change(chance);
     const changes = this.#resolver.take();
     this.#enforced.apply(changes);
     for (const { key, state } of changes.sets) if (state === "new") answer(this.#enforced, this.world, key);
+    return changes;
   }
 
   check(chance: Chance): string | undefined {
