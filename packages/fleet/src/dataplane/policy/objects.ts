@@ -1,5 +1,6 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { byText } from "@fairlead/base/text.ts";
 import type { IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import type { NamedPort, PolicyNamespace, PolicyNode, PolicyPod } from "#policy/model.ts";
 import type { Container, Namespace, Node, Pod } from "@fairlead/kube/api/core/v1/types.ts";
@@ -79,6 +80,11 @@ export interface Told {
   readonly pods: readonly PolicyPod[];
   readonly namespaces: readonly PolicyNamespace[];
   readonly nodes: readonly PolicyNode[];
+}
+
+/** What a member published later comes later. */
+export function byPublication(a: IdentitySlice, b: IdentitySlice): number {
+  return byText(a.spec.publishedAt, b.spec.publishedAt);
 }
 
 export function toldBy({ spec }: IdentitySlice): Told {

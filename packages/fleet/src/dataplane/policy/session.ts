@@ -23,7 +23,7 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Change, Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
-import { namespaceOf, nodeOf, podOf, type Told, toldBy, trimmedPod } from "./objects.ts";
+import { byPublication, namespaceOf, nodeOf, podOf, type Told, toldBy, trimmedPod } from "./objects.ts";
 import { PolicyReader } from "./policy-reader.ts";
 
 export interface SessionOptions {
@@ -125,6 +125,8 @@ export class PolicySession implements AsyncDisposable {
     }
     for (const it of this.#informers) it.start(signal);
     await Promise.all(this.#informers.map((it) => it.synced(signal)));
+    for (const after of [...this.#slices.store.list()].toSorted(byPublication))
+      this.#bringSlice({ key: keyOf(after), before: undefined, after });
   }
 
   take(): Changes {
@@ -226,8 +228,13 @@ export class PolicySession implements AsyncDisposable {
     this.#reader.namespaceGone(name);
   }
 
+  /** Of what two slices have, as after a hub that died in the middle of a change, the later one counts: the first ones are brought in order. */
+  #onSlice(change: Change<IdentitySlice>): void {
+    if (this.#slices.hasSynced) this.#bringSlice(change);
+  }
+
   /** What moves to another slice may be there before it is gone from its own. */
-  #onSlice({ key, before, after }: Change<IdentitySlice>): void {
+  #bringSlice({ key, before, after }: Change<IdentitySlice>): void {
     const [was, is] = [before, after].map((it) => (it === undefined ? NOTHING : toldBy(it)));
     for (const it of is?.namespaces ?? []) {
       this.#tellers.set(`namespace ${it.cluster} ${it.name}`, key);

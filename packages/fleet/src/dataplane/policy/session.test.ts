@@ -1,0 +1,78 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { ADDRESS_BLOCKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { NAMESPACES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { PolicySession } from "./session.ts";
+
+const deps = systemDeps(silentLogger);
+const signal = AbortSignal.timeout(30_000);
+let stack = new AsyncDisposableStack();
+
+afterEach(async () => {
+  await stack.disposeAsync();
+  stack = new AsyncDisposableStack();
+});
+
+function sliceOf(name: string, at: string, spec: Partial<IdentitySlice["spec"]>): IdentitySlice {
+  return {
+    metadata: { namespace: "fleet-system", name },
+    spec: { cluster: "b", type: "Pods", namespace: "shop", publishedAt: `2026-01-01T00:00:${at}Z`, ...spec },
+  };
+}
+
+/** The address that a policy admits, of pods of cluster b with the label app=web. */
+async function admitted(slices: readonly IdentitySlice[]): Promise<string[]> {
+  const client = stack.use(new FakeKubeClient());
+  await client.create(NAMESPACES, { metadata: { name: "shop" } });
+  await client.create(PODS, {
+    metadata: { namespace: "shop", name: "server", uid: "1" },
+    spec: { nodeName: "n1", containers: [{ name: "main" }] },
+  });
+  const status = { phase: "Running" as const, podIPs: [{ ip: "10.1.0.1" }] };
+  await client.mergePatch(PODS, objectKey("shop", "server"), { status }, { subresource: "status" });
+  const podSelector = { matchLabels: { app: "web", "io.cilium.k8s.policy.cluster": "b" } };
+  await client.create(NETWORK_POLICIES, {
+    metadata: { namespace: "shop", name: "web-of-b" },
+    spec: { podSelector: {}, ingress: [{ from: [{ podSelector }] }] },
+  });
+  for (const it of [sliceOf("namespace", "00", { type: "Namespace" }), ...slices])
+    await client.create(IDENTITY_SLICES, it);
+  const informers = {
+    services: stack.use(createInformer(client, SERVICES, {}, deps)),
+    slices: stack.use(createInformer(client, ENDPOINT_SLICES, {}, deps)),
+    blocks: stack.use(createInformer(client, ADDRESS_BLOCKS, {}, deps)),
+  };
+  for (const it of Object.values(informers)) it.start(signal);
+  const settings = { cluster: "a", isLocalByDefault: true };
+  const session = stack.use(
+    new PolicySession({ client, nodeName: "n1", settings, ...informers, deps, onChange: () => {} }),
+  );
+  await session.start(signal);
+  const set = session.take().sets.find((it) => it.key.startsWith("pods:"));
+  return (set?.added ?? []).map((it) => formatAddress(it as IpAddress));
+}
+
+describe("an address that two slices of another cluster have, when the agent starts", () => {
+  const web = (at: string) => ({
+    labels: { app: "web" },
+    pods: [{ name: `web-${at}`, addresses: ["10.2.0.5"] }],
+  });
+  const db = (at: string) => ({
+    labels: { app: "db" },
+    pods: [{ name: `db-${at}`, addresses: ["10.2.0.5"] }],
+  });
+
+  it("is that of the slice that was published last, whatever their names", async () => {
+    expect(await admitted([sliceOf("x", "02", db("x")), sliceOf("y", "01", web("y"))])).toEqual([]);
+    expect(await admitted([sliceOf("x", "01", db("x")), sliceOf("y", "02", web("y"))])).toEqual(["10.2.0.5"]);
+    expect(await admitted([sliceOf("x", "02", web("x")), sliceOf("y", "01", db("y"))])).toEqual(["10.2.0.5"]);
+  });
+});
