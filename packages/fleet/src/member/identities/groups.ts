@@ -24,7 +24,7 @@ const OF_SINGLE_PODS = new Set([
 ]);
 
 /**
- * Pods in one slice. More make fewer objects, and the change of a pod heavier: docs/adr/0040-identity-slices.md.
+ * Pods in one slice. More make fewer objects, and the change of a pod heavier: docs/adr/0042-identity-slices.md.
  */
 export const PODS_PER_SLICE = 16;
 
