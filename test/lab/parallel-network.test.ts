@@ -5,6 +5,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import {
   ADDRESS_BLOCKS,
   type AddressBlock,
@@ -172,6 +174,36 @@ describeOnKernel("a parallel network", () => {
       expect({ host, cluster: answer?.cluster }).toEqual({ host, cluster: "member-2" });
       await lab.inPod("member-1", CLIENT, `ping -c 1 -W 5 ${address}`);
     }
+  });
+
+  it("enforces policies by the cluster of a pod, on fleet addresses", async () => {
+    const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
+    const answers = async (): Promise<boolean> => {
+      const code = await lab.inPod(
+        "member-1",
+        CLIENT,
+        `curl -s -m 1 -o /dev/null http://${ipv4}:8080/; echo $?`,
+      );
+      return code.trim() === "0";
+    };
+    const only = (cluster: string): Promise<void> =>
+      lab.apply("member-2", {
+        apiVersion: "networking.k8s.io/v1",
+        kind: "NetworkPolicy",
+        metadata: { namespace: "work", name: "clusters" },
+        spec: {
+          podSelector: { matchLabels: { app: ECHO.name } },
+          ingress: [
+            { from: [{ podSelector: { matchLabels: { "io.cilium.k8s.policy.cluster": cluster } } }] },
+          ],
+        },
+      });
+    await expect.poll(answers).toBe(true);
+    await only("member-3");
+    await expect.poll(answers).toBe(false);
+    await only("member-1");
+    await expect.poll(answers).toBe(true);
+    await (await lab.client("member-2")).delete(NETWORK_POLICIES, objectKey("work", "clusters"));
   });
 
   it("passes every check of fairlead verify, from each member to each other", async () => {
