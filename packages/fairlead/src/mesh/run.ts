@@ -19,6 +19,8 @@ import {
   planFor,
   untilConnected,
 } from "@fairlead/fleet/cli/mesh/apply.ts";
+import { viewNamespaceOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { readIdentities } from "@fairlead/fleet/cli/mesh/identities.ts";
 import { getProfile, type MeshSnapshot, readMesh } from "@fairlead/fleet/cli/mesh/read.ts";
 import {
   memberRows,
@@ -217,7 +219,9 @@ export function status(name: string, flags: WithResult): Promise<void> {
   return onHub("status", flags, async ({ hub, deps, signal }) => {
     const profile = await getProfile(hub, name, signal);
     const nowMs = clockOfServer(hub, deps.clock).now();
-    const summary = summarizeMesh(profile, await readMesh(hub, signal), { version: VERSION, nowMs });
+    const identities = await readIdentities(hub, viewNamespaceOf(profile.metadata.name), signal);
+    const facts = { version: VERSION, nowMs, identities };
+    const summary = summarizeMesh(profile, await readMesh(hub, signal), facts);
     print(renderMeshStatus(summary, flags.output, nowMs));
     if (summary.state !== "Connected") process.exitCode = UNHEALTHY;
   });

@@ -6,6 +6,7 @@ import { summarizeFleet } from "../fleet/status.ts";
 import { compareVersions } from "../fleet/versions.ts";
 import { renderData, type ResultOutput } from "../output.ts";
 import { type Column, renderAge, renderTable } from "../table.ts";
+import { type IdentitySnapshot, summarizeIdentities } from "./identities.ts";
 import type { MeshSnapshot } from "./read.ts";
 
 /** The state of one profile's network, as `cilium clustermesh status` shows that of a mesh. Pure. */
@@ -29,15 +30,25 @@ interface PeerStatus {
   readonly lastSync?: string;
   readonly exports: number;
   readonly endpoints: number;
+  /** Of its pods, those that policies of other members know. */
+  readonly pods: number;
   readonly version?: string;
   /** Of a parallel network: to how many of the other members it has a tunnel. */
   readonly tunnels?: { readonly up: number; readonly of: number };
 }
 
+interface Facts {
+  readonly version: string;
+  readonly nowMs: number;
+  readonly identities?: IdentitySnapshot;
+}
+
+const NONE: IdentitySnapshot = { slices: [], demands: [] };
+
 export function summarizeMesh(
   profile: ClusterMeshProfile,
   snapshot: MeshSnapshot,
-  { version, nowMs }: { readonly version: string; readonly nowMs: number },
+  { version, nowMs, identities = NONE }: Facts,
 ): MeshStatus {
   const { clusters, services } = summarizeFleet(snapshot);
   const versions = compareVersions(version, {
@@ -49,6 +60,7 @@ export function summarizeMesh(
   const paths = summarizePaths(snapshot, nowMs).filter((it) => it.network === name);
   const states = profile.status?.memberStates ?? [];
   const names = new Set(states.map((it) => it.name));
+  const known = new Map([...names].map((it) => [it, summarizeIdentities(identities, it)]));
   return {
     profile: name,
     state: profile.status?.state ?? "NotConnected",
@@ -61,9 +73,10 @@ export function summarizeMesh(
           state,
           exports: cluster?.exports ?? 0,
           endpoints: cluster?.endpoints ?? 0,
+          pods: known.get(member)?.pods ?? 0,
           ...defined({
             error,
-            lastSync: cluster?.lastSync,
+            lastSync: latest(cluster?.lastSync, known.get(member)?.newest),
             version: versions.members?.find((it) => it.name === member)?.version,
             tunnels: tunnelsOf(paths.filter((it) => it.from === member)),
           }),
@@ -73,10 +86,19 @@ export function summarizeMesh(
     globalServices: services
       .filter((it) => it.exports.filter(({ cluster }) => names.has(cluster)).length > 0)
       .map((it) => `${it.namespace}/${it.name}`),
-    problems: (profile.status?.conditions ?? [])
-      .filter((it) => (it.status === "False") === POSITIVE.has(it.type))
-      .map((it) => `${it.type}: ${it.message}`),
+    problems: [
+      ...(profile.status?.conditions ?? [])
+        .filter((it) => (it.status === "False") === POSITIVE.has(it.type))
+        .map((it) => `${it.type}: ${it.message}`),
+      ...[...known.values()].flatMap((it) => it.problems),
+    ],
   };
+}
+
+/** RFC 3339. */
+function latest(a: string | undefined, b: string | undefined): string | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return Date.parse(a) < Date.parse(b) ? b : a;
 }
 
 /** Conditions that are well when they are True; the others are well when they are False. */
@@ -104,6 +126,7 @@ export function renderMeshStatus(status: MeshStatus, output: ResultOutput, nowMs
     ...(hasTunnels ? [TUNNELS] : []),
     { head: "EXPORTS", cell: (it) => String(it.exports) },
     { head: "ENDPOINTS", cell: (it) => String(it.endpoints) },
+    { head: "PODS", cell: (it) => String(it.pods) },
     { head: "VERSION", cell: (it) => it.version ?? "-" },
     { head: "ERROR", cell: (it) => it.error ?? "-" },
   ];

@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { IdentitySnapshot } from "./identities.ts";
+import type { MeshSnapshot } from "./read.ts";
+import { renderMeshStatus, summarizeMesh } from "./status.ts";
+
+const PROFILE: ClusterMeshProfile = {
+  metadata: { name: "p" },
+  spec: { memberSelector: {}, network: { mode: "flat" } },
+  status: {
+    state: "Connected",
+    memberStates: ["a", "b"].map((name) => ({
+      name,
+      state: "Connected" as const,
+      lastUpdatedAt: "2026-01-01T00:00:00Z",
+    })),
+  },
+};
+
+const EMPTY: MeshSnapshot = {
+  members: [],
+  leases: [],
+  reports: [],
+  internalMembers: [],
+  exports: [],
+  sliceExports: [],
+  serviceImports: [],
+  importedServices: [],
+  profiles: [],
+  gateways: [],
+  fleet: { profiles: [], members: [], namespaces: new Map(), exports: [], views: new Set() },
+};
+
+const IDENTITIES: IdentitySnapshot = {
+  slices: ["2026-01-01T00:00:00Z", "2026-01-01T00:58:00Z"].map((publishedAt, at) => ({
+    metadata: { name: `a-${at}` },
+    spec: {
+      cluster: "a",
+      type: "Pods",
+      namespace: "shop",
+      pods: [{ name: `web-${at}`, addresses: [`10.1.0.${at + 1}`] }],
+      publishedAt,
+    },
+  })),
+  demands: [
+    {
+      metadata: { name: "b" },
+      spec: { requests: [] },
+      status: {
+        conditions: [
+          {
+            type: "Current",
+            status: "False",
+            reason: "HeartbeatLost",
+            message: "the member has not reported since 00:10",
+            lastTransitionTime: "2026-01-01T00:10:00Z",
+          },
+        ],
+      },
+    },
+  ],
+};
+
+describe("the status of a network", () => {
+  it("has the number of pods that others know of each member, the age of the newest data, and what is old", () => {
+    const nowMs = Date.parse("2026-01-01T01:00:00Z");
+    const status = summarizeMesh(PROFILE, EMPTY, { version: "1.0.0", nowMs, identities: IDENTITIES });
+    expect(status.members.map(({ name, pods, lastSync }) => ({ name, pods, lastSync }))).toEqual([
+      { name: "a", pods: 2, lastSync: "2026-01-01T00:58:00Z" },
+      { name: "b", pods: 0, lastSync: undefined },
+    ]);
+    expect(status.problems).toEqual(["b: the member has not reported since 00:10"]);
+    expect(renderMeshStatus(status, "text", nowMs)).toMatch(/a +Connected +2m/);
+  });
+});
