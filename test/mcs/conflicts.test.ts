@@ -89,7 +89,7 @@ describe("a cluster that comes later", () => {
           const forged = forge(facts, createdAt);
           if (forged === undefined || present.length === 0) return;
           const after = decide([forged, ...present], members, before.ages);
-          const [was, is] = [before, after].map((it) => it.audiences.everyone);
+          const [was, is] = [before, after].map((it) => it.audiences.get("")?.everyone);
           // Its own ports join the union, behind those of all others; families are those that all have.
           expect(is?.ports.slice(0, was?.ports.length)).toEqual(was?.ports);
           expect({ ...is, ports: [], clusters: [], ipFamilies: [] }).toEqual({

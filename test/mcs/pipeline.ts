@@ -116,7 +116,7 @@ export function runPipeline(exports: readonly OracleExport[]): Outcome {
     const { mcs = [] } = planExport({ ...view, mcs: exportOf(it), service: serviceOf(it) });
     return { cluster: it.cluster, conditions: mcs };
   });
-  const { everyone } = plan.audiences;
+  const { everyone } = plan.audiences.get("") ?? {};
   const spec =
     everyone === undefined ? undefined : { ...everyone, service: { namespace: NAMESPACE, name: NAME } };
   return { ...readConditions(answered), ...readImport(spec, exports) };

@@ -67,7 +67,7 @@ describe("what the hub makes of the exports of a service", () => {
       "Conflict=True:ConflictFound",
     ]);
     expect(both.status?.clusters).toEqual([{ cluster: "a" }]);
-    expect(both.audiences.everyone?.clusters.map((it) => it.cluster)).toEqual(["a", "b"]);
+    expect(both.audiences.get("")?.everyone?.clusters.map((it) => it.cluster)).toEqual(["a", "b"]);
   });
 
   it("A8: reports to an exporter that another export exists that is not for its cluster, but not its contents", () => {
@@ -103,10 +103,25 @@ describe("what the hub makes of the exports of a service", () => {
     const twice = exported("a", 81);
     twice.metadata.name = "zzz";
     const of = plan([twice, exported("a")]);
-    expect(of.audiences.everyone?.ports).toEqual([{ name: "http", protocol: "TCP", port: 80 }]);
+    expect(of.audiences.get("")?.everyone?.ports).toEqual([{ name: "http", protocol: "TCP", port: 80 }]);
     expect(of.exports.find((it) => it.object === twice)?.conditions).toMatchObject([
       { reason: "Refused", message: "work-hello exports the same service already" },
     ]);
+  });
+
+  it("is decided in each network by itself: what another one exports changes nothing, and is not reported", () => {
+    const exports = [exported("a", 80, { headless: true }), exported("b", 81), exported("c", 81)];
+    const networkOf = (cluster: string): string => (cluster === "a" ? "p" : "q");
+    const split = planService({ exports, imports: [], members, serviceImport: undefined, networkOf });
+    const [p, q] = ["p", "q"].map((it) => split.audiences.get(it)?.everyone);
+    expect(p).toMatchObject({ type: "Headless", clusters: [{ cluster: "a" }] });
+    expect(q).toMatchObject({
+      type: "ClusterSetIP",
+      ports: [{ port: 81 }],
+      clusters: [{ cluster: "b" }, { cluster: "c" }],
+    });
+    for (const cluster of ["a", "b", "c"])
+      expect(reasons(split, cluster)[1]).toBe("multicluster.x-k8s.io/Conflict=False:NoConflicts");
   });
 
   it("joins all reasons of a conflict with commas", () => {
@@ -119,7 +134,7 @@ describe("what the hub makes of the exports of a service", () => {
     leaving.metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
     expect(plan([leaving])).toMatchObject({
       status: undefined,
-      audiences: { everyone: undefined },
+      audiences: new Map(),
       exports: [],
     });
   });
@@ -187,8 +202,8 @@ describe("who imports a service through the fleet API", () => {
       },
     });
     expect(allowed.claims.map((it) => it.cluster)).toEqual(["c"]);
-    expect(allowed.audiences.everyone).toBeUndefined();
-    expect([...allowed.audiences.special.keys()]).toEqual(["a", "c"]);
+    expect(allowed.audiences.get("")?.everyone).toBeUndefined();
+    expect([...(allowed.audiences.get("")?.special.keys() ?? [])]).toEqual(["a", "c"]);
     const refused = allowed.importStatuses.find((it) => it.object.metadata.namespace === "fleet-member-b");
     expect(refused?.holdsClaim).toBe(false);
     expect(refused?.status.message).toContain("does not name b");

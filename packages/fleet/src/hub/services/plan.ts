@@ -42,6 +42,8 @@ export interface ServiceView {
   readonly allowed?: readonly string[] | undefined;
   /** The members that may export services of the namespace. Undefined: all. */
   readonly exporters?: readonly string[] | undefined;
+  /** Which network a member belongs to: those of others are as if they were not there. Default: all to one. */
+  readonly networkOf?: (cluster: string) => string;
   /** True for members with a legacy agent, which does not know Fairlead's fields of the published kinds. Default: none. */
   readonly isLegacy?: (cluster: string) => boolean;
 }
@@ -53,8 +55,8 @@ export interface ServicePlan {
   readonly claims: readonly Claim[];
   /** Since when each cluster exports it, for the hub's ServiceImport. */
   readonly ages: Ages;
-  /** For the view, and for ImportedServices in mailboxes. */
-  readonly audiences: Audiences;
+  /** For the views, and for ImportedServices in mailboxes; by network. */
+  readonly audiences: ReadonlyMap<string, Audiences>;
   /** For the exports, one entry each. A condition type of Fairlead that is not in it is removed. */
   readonly exports: readonly {
     readonly object: InternalServiceExport;
@@ -111,21 +113,27 @@ export function planService(view: ServiceView): ServicePlan {
     exportTo: narrowed(it.exportTo, view.allowed),
   }));
   const strict = planStrictImport(offered, view.serviceImport?.status);
-  const whole = mergeExports(offered);
+  const networkOf = view.networkOf ?? (() => "");
+  const networks = Map.groupBy(offered, (it) => networkOf(it.cluster));
+  const mergedIn = new Map([...networks].map(([network, all]) => [network, mergeExports(all)] as const));
   const claims = strict.status?.type === "ClusterSetIP" ? planClaimsFor(view) : [];
   return {
     status: strict.status,
     claims,
     ages,
-    audiences: mergeForAudiences(offered, view.members),
+    audiences: new Map(
+      [...networks].map(([network, all]) => [network, mergeForAudiences(all, view.members)] as const),
+    ),
     exports: present.map((object) => {
       const problem = refused.get(object);
       const model = accepted.get(object);
+      const network = networkOf(model?.cluster ?? "");
+      const others = networks.get(network) ?? [];
       // A member that may not import an export does not learn its contents.
       const merged =
-        model !== undefined && offered.some((it) => !isFor(it, model.cluster))
-          ? mergeExports(offered, (it) => isFor(it, model.cluster))
-          : whole;
+        model !== undefined && others.some((it) => !isFor(it, model.cluster))
+          ? mergeExports(others, (it) => isFor(it, model.cluster))
+          : mergedIn.get(network);
       return {
         object,
         conditions:

@@ -73,6 +73,7 @@ export function serviceReconciler(parts: ServicesDeps) {
       imports: [...informers.imports.store.byIndex("service", key)],
       serviceImport,
       allowed: allowedIn(informers, namespace),
+      networkOf: (cluster) => informers.viewOf(cluster),
       isLegacy: (cluster) => isLegacyMember(informers, cluster),
     });
     const pass = new Pass(parts, key, signal);
@@ -283,26 +284,20 @@ class Pass {
   }
 
   /** By namespace. */
-  #importedSpecs(
-    { audiences: { everyone, special } }: ServicePlan,
-    members: Members,
-  ): Map<string, ImportedSpec> {
+  #importedSpecs({ audiences }: ServicePlan, members: Members): Map<string, ImportedSpec> {
     const { informers } = this.#parts;
     const specs = new Map<string, ImportedSpec>();
-    const shown = (spec: ImportedSpec | undefined, view: string): ImportedSpec | undefined => {
-      const clusters = spec?.clusters.filter((it) => informers.viewOf(it.cluster) === view) ?? [];
-      return spec === undefined || clusters.length === 0
-        ? undefined
-        : { ...spec, ...this.#vipsIn(view, spec), clusters };
-    };
-    for (const view of new Set(everyone?.clusters.map((it) => informers.viewOf(it.cluster)))) {
-      const spec = shown(everyone, view);
-      if (spec !== undefined && hasView(informers, view)) specs.set(view, spec);
-    }
+    const shown = (spec: ImportedSpec, view: string): ImportedSpec => ({
+      ...spec,
+      ...this.#vipsIn(view, spec),
+    });
+    for (const [view, { everyone }] of audiences)
+      if (everyone !== undefined && hasView(informers, view)) specs.set(view, shown(everyone, view));
     for (const member of reportersOf(informers, this.#namespace, members)) {
-      const spec = special.get(member) ?? (readsView(informers, member) ? undefined : everyone);
-      const own = shown(spec, informers.viewOf(member));
-      if (own !== undefined) specs.set(mailboxOf(member), own);
+      const view = informers.viewOf(member);
+      const { everyone, special } = audiences.get(view) ?? {};
+      const spec = special?.get(member) ?? (readsView(informers, member) ? undefined : everyone);
+      if (spec !== undefined) specs.set(mailboxOf(member), shown(spec, view));
     }
     return specs;
   }
