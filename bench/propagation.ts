@@ -32,6 +32,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { nodeNetns } from "@fairlead/lab/places.ts";
 import { watchDns, watchKernelMap } from "../scripts/demo/latency.ts";
 import { type BenchLab, quantile, startBenchLab } from "./lab/lab.ts";
+import { measureGlobal } from "./propagation/global.ts";
 import { measureIdentities } from "./propagation/identity.ts";
 import { measureSwitched } from "./propagation/switched.ts";
 import { type CrowdFigures, crowdRow, measureCrowd, measureRawCrowd } from "./fleet/measure-crowd.ts";
@@ -59,15 +60,17 @@ const ROUNDS = 5;
 
 /**
  * Without `--crowd` the lab first, with real packets' ends, then a switched endpoint in a flat and in a parallel network (`--switched`: that
- * alone), then identities of pods (`--identities`: these alone); then, in any case, the crowd, also at a real hub.
+ * alone), then identities of pods (`--identities`) and a global Service (`--global`); then, in any case, the crowd, also at a real hub.
  */
 export async function run(argv: readonly string[]): Promise<void> {
   if (argv.includes("--switched")) return measureSwitched(ROUNDS);
   if (argv.includes("--identities")) return measureIdentities();
+  if (argv.includes("--global")) return measureGlobal(measureHop);
   if (!argv.includes("--crowd")) {
     await runLab();
     await measureSwitched(ROUNDS);
     await measureIdentities();
+    await measureGlobal(measureHop);
   }
   const signal = AbortSignal.timeout(600_000);
   const most = Math.max(...CROWD_RATES);

@@ -189,6 +189,28 @@ describe("a service that two clusters export", () => {
         await clusters.kubectl(member, ["-n", NAMESPACE, "delete", kind, name]);
   });
 
+  it("is answered by both in each where an annotation makes it global, and by its own cluster without", async () => {
+    const name = "everywhere";
+    const url = `http://${name}.${NAMESPACE}.svc.cluster.local/`;
+    const annotate = (member: string, annotation: string) =>
+      clusters.kubectl(member, ["-n", NAMESPACE, "annotate", "service", name, annotation]);
+    const untilAnsweredBy = (expected: readonly string[]) =>
+      until(
+        `${expected.join(" and ")} answer`,
+        async () => Object.keys((await fleet.inClient<Tally>("ask", url, "40")).by),
+        (it) => it.toSorted().join() === expected.toSorted().join(),
+      );
+    for (const member of [exporter, importer]) {
+      await fleet.serve(member, name, { replicas: 1 });
+      await annotate(member, "service.cilium.io/global=true");
+    }
+    await untilAnsweredBy([exporter, importer]);
+    await annotate(exporter, "service.cilium.io/shared=false");
+    await untilAnsweredBy([importer]);
+    for (const member of [exporter, importer])
+      await clusters.kubectl(member, ["-n", NAMESPACE, "delete", "deployment,service", name]);
+  });
+
   it("is answered by the other cluster while one is drained, without a lost request", async () => {
     const drain = ["drain", exporter, "--hub-context", clusters.hub];
     await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
