@@ -69,6 +69,35 @@ describe("the use of targets", () => {
     expect(endedAfterMs).toBeLessThanOrEqual(12_000);
   });
 
+  it("ends although both sides probe the tunnel as one in use, small packets and large ones", async () => {
+    const { use, turn } = world();
+    for (let at = 0; at < 40; at += 1) await turn(at * 250, { packets: 100, a: 10_000 });
+    // In each second 16 small ones, and four of the size of the MTU.
+    for (let at = 40; at < 200; at += 1) {
+      const large = at % 4 === 0 ? 4 : 0;
+      await turn(at * 250, { packets: 8 + 2 * large, a: 4 * 128 + large * 1440 });
+    }
+    expect(use.isUsed("tunnel/a", 50_000)).toBe(false);
+  });
+
+  it("reads no tunnel while many of a device carry probes that come at the same time", async () => {
+    let [packets, reads] = [0, 0];
+    const use = new TargetUse({
+      packets: () => new Map([["fl-wg01", packets]]),
+      bytes: () => {
+        reads += 1;
+        return Promise.resolve(new Map());
+      },
+    });
+    const targets = Array.from({ length: 254 }, (_, at) => ({ id: `tunnel/${at}`, device: "fl-wg01" }));
+    for (let at = 0; at < 400; at += 1) {
+      // Every two seconds a request of either side, with its answer; every five one of each of the size of the MTU.
+      packets += (at % 8 === 0 ? 4 * 254 : 0) + (at % 20 === 0 ? 4 * 254 : 0);
+      await use.look(targets, at * 250);
+    }
+    expect(reads).toBe(0);
+  });
+
   it("takes traffic between nodes for all targets of the device", async () => {
     const { use, turn } = world();
     for (let at = 0; at < 20; at += 1) await turn(at * 250, { device: "fl-vxlan", packets: 100 });

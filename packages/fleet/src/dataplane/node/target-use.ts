@@ -19,14 +19,20 @@ interface Target {
 
 /** Packets are counted over this time: idle targets are probed once in it, from both sides. Unit: milliseconds. */
 const WINDOW_MS = IDLE_PROBE_MS;
-/** Packets in that time of the probes of one target, and other ones of a device, such as handshakes. */
-const IDLE_PACKETS = 5;
+/**
+ * Packets in that time of the probes of one target: a request of either side and its answer, one of the size of the MTU, and as many of the other
+ * targets may come at the same time. And other ones of a device, such as handshakes.
+ */
+const IDLE_PACKETS = 10;
 const OTHER_PACKETS = 20;
 /** How often the tunnels of a busy device are read, and how long a target counts as in use afterwards. Unit: milliseconds. */
 const LOOK_MS = 1000;
 const HOLD_MS = 10_000;
-/** Bytes a second that probes of both sides make at most: 16 packets of 64 bytes, and as much again. */
-const IDLE_BYTES = 2048;
+/**
+ * Bytes a second, sent and received, that probes of both sides make at most while a tunnel is in use, and as much again: otherwise a tunnel that was in use
+ * would stay so by the probes that it has for that reason. 16 packets of 128 bytes, and four of the size of the MTU.
+ */
+const IDLE_BYTES = 2 * (16 * 128 + 4 * 1440);
 
 interface Reading<T> {
   readonly atMs: number;
