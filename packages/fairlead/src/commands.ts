@@ -36,6 +36,10 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     },
   ],
   [
+    "policy",
+    { summary: "explain, compare and check network policies", load: () => import("#policy/main.ts") },
+  ],
+  [
     "version",
     {
       summary: "show the versions of this program, the hub and the members",

@@ -37,6 +37,13 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "mesh list-members": ["fairlead mesh list-members prod --selector region=eu"],
   "mesh status": ["fairlead mesh status prod"],
   "mesh delete": ["fairlead mesh delete prod --disconnect"],
+  policy: ["fairlead policy lint", "fairlead policy explain shop/front member-2/shop/cart 80"],
+  "policy explain": [
+    "fairlead policy explain shop/front shop/cart 8080",
+    "fairlead policy explain shop/front member-2/shop/cart 53/udp --contexts member-1,member-2",
+  ],
+  "policy diff": ["fairlead policy diff -f policy.yaml", "fairlead policy diff -f policy.yaml --delete"],
+  "policy lint": ["fairlead policy lint --contexts member-1,member-2"],
   "mesh wait": ["fairlead mesh wait prod --timeout 300"],
   status: ["fairlead status --hub-context hub", "fairlead status --hub-context hub -o wide"],
   verify: [

@@ -43,10 +43,13 @@ export function selectable(
   const tokens = [pair("cluster", cluster), pair("serviceaccount", serviceAccount)];
   for (const [prefix, of] of [["pod:", labels] as const, ["ns:", namespaceLabels] as const])
     for (const key of Object.keys(of)) tokens.push(presence(prefix + key), pair(prefix + key, of[key] ?? ""));
-  return { namespace, tokens, read: reader(identity, namespaceLabels) };
+  return { namespace, tokens, read: identityReader(identity, namespaceLabels) };
 }
 
-function reader(of: Identity, namespaceLabels: Readonly<Record<string, string>>): AttributeReader {
+export function identityReader(
+  of: Pick<Identity, "cluster" | "namespace" | "serviceAccount" | "labels">,
+  namespaceLabels: Readonly<Record<string, string>>,
+): AttributeReader {
   return (attribute: Attribute) => {
     if (attribute === "cluster") return of.cluster;
     if (attribute === "namespace") return of.namespace;

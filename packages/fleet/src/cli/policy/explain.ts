@@ -1,0 +1,106 @@
+import type { Flow, Traffic, Verdict } from "#policy/enforced.ts";
+import type { CompiledPolicy, Way } from "#policy/model.ts";
+import { addressesOf, type End, trafficText } from "./ends.ts";
+import { type ClusterView, nameOf } from "./view.ts";
+
+/** Why a flow is allowed or denied, at both ends. Pure. */
+
+export interface Explanation {
+  readonly from: string;
+  readonly to: string;
+  readonly traffic: string;
+  /** `Unknown`: no cluster that was read has the pod, so that its policies are not known. */
+  readonly verdict: "Allowed" | "Denied" | "Unknown";
+  readonly egress: EndExplanation;
+  readonly ingress: EndExplanation;
+}
+
+export interface EndExplanation {
+  readonly verdict: "Allowed" | "Denied" | "Unknown";
+  /** A sentence without its full stop. */
+  readonly reason: string;
+  /** The rule that decided, such as `NetworkPolicy shop/web spec.ingress[0]`. */
+  readonly rule?: string;
+  readonly remedy?: string;
+}
+
+export function explain(views: readonly ClusterView[], from: End, to: End, traffic: Traffic): Explanation {
+  const [source, destination] = addressesOf(from, to);
+  const flow: Flow = { source, destination, traffic };
+  const egress = endVerdict(views, from, "egress", flow);
+  const ingress = endVerdict(views, to, "ingress", flow);
+  const both = new Set([egress.verdict, ingress.verdict]);
+  const verdict = both.has("Denied") ? "Denied" : both.has("Unknown") ? "Unknown" : "Allowed";
+  return { from: from.text, to: to.text, traffic: trafficText(traffic), verdict, egress, ingress };
+}
+
+function endVerdict(views: readonly ClusterView[], end: End, way: Way, flow: Flow): EndExplanation {
+  const { pod } = end;
+  if (pod === undefined) return { verdict: "Allowed", reason: "the address is not that of a known pod" };
+  const view = views.find((it) => it.of.cluster === pod.cluster);
+  if (view === undefined)
+    return {
+      verdict: "Unknown",
+      reason: `the policies of ${pod.cluster} were not read`,
+      remedy: `add the context of ${pod.cluster} to --contexts`,
+    };
+  return reasonOf(view.enforced.verdict(flow, way), view.deciding(pod, way), end, way);
+}
+
+function reasonOf(
+  verdict: Verdict,
+  deciding: readonly CompiledPolicy[],
+  { text }: End,
+  way: Way,
+): EndExplanation {
+  const names = [...new Set(deciding.map((it) => nameOf(it.id)))].join(", ");
+  if (verdict.rule !== undefined) {
+    const name = nameOf(verdict.rule.policy);
+    const rule = `${name} ${verdict.rule.origin}`;
+    return verdict.isAllowed
+      ? {
+          verdict: "Allowed",
+          rule,
+          reason: "the rule allows it",
+          remedy: `to deny it, change this rule of ${name}`,
+        }
+      : {
+          verdict: "Denied",
+          rule,
+          reason: "the rule denies it",
+          remedy: `to allow it, change this rule of ${name}`,
+        };
+  }
+  if (!verdict.isAllowed)
+    return {
+      verdict: "Denied",
+      reason: `no rule allows it, and these policies deny by default: ${names}`,
+      remedy: `to allow it, add a rule for it to the ${way} of one of them`,
+    };
+  return {
+    verdict: "Allowed",
+    reason: deciding.length === 0 ? "no policy selects the pod" : `no rule of ${names} denies it`,
+    remedy: `to deny it, select ${text} in a policy with ${way}`,
+  };
+}
+
+export function renderExplanation(it: Explanation): string {
+  return [
+    `${it.verdict}: ${it.traffic} from ${it.from} to ${it.to}`,
+    ...renderEnd("egress", it.from, it.egress),
+    ...renderEnd("ingress", it.to, it.ingress),
+  ].join("\n");
+}
+
+function renderEnd(
+  way: Way,
+  text: string,
+  { verdict, reason, rule, remedy }: EndExplanation,
+): readonly string[] {
+  return [
+    `  ${way} of ${text}: ${verdict}`,
+    ...(rule === undefined ? [] : [`    ${rule}`]),
+    `    ${reason}`,
+    ...(remedy === undefined ? [] : [`    ${remedy}`]),
+  ];
+}

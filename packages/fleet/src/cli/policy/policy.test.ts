@@ -1,0 +1,148 @@
+import { parseAddress } from "@fairlead/base/netaddr/address.ts";
+import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
+import { describe, expect, it } from "vitest";
+import type { PolicyPod } from "#policy/model.ts";
+import { diffOf, policiesOf, renderDiff } from "./diff.ts";
+import { addressesOf, endOf, trafficOf } from "./ends.ts";
+import { explain, renderExplanation } from "./explain.ts";
+import { lint, renderLint } from "./lint.ts";
+import { type ClusterObjects, ClusterView } from "./view.ts";
+
+const CLUSTER = "io.cilium.k8s.policy.cluster";
+
+function pod(cluster: string, name: string, address: string): PolicyPod {
+  const ports = [{ name: "http", protocol: "TCP" as const, port: 8080 }];
+  const labels = { app: name };
+  return {
+    cluster,
+    namespace: "shop",
+    name,
+    labels,
+    serviceAccount: "default",
+    addresses: [parseAddress(address)],
+    ports,
+  };
+}
+
+const PODS = [
+  pod("east", "front", "10.1.0.1"),
+  pod("east", "cart", "10.1.0.2"),
+  pod("west", "front", "10.2.0.1"),
+  pod("west", "cart", "10.2.0.2"),
+];
+
+function policy(name: string, spec: object): NetworkPolicy {
+  return { kind: "NetworkPolicy", metadata: { name, namespace: "shop" }, spec };
+}
+
+function objects(cluster: string, ...policies: readonly NetworkPolicy[]): ClusterObjects {
+  return {
+    cluster,
+    isLocalByDefault: true,
+    pods: PODS,
+    namespaces: ["east", "west"].map((it) => ({ cluster: it, name: "shop", labels: {} })),
+    nodes: [],
+    policies: policies.map((object) => ({ kind: "NetworkPolicy", object })),
+    objects: { cidrGroups: [], services: [] },
+    apiServers: [],
+  };
+}
+
+const app = (name: string, cluster?: string): object => ({
+  matchLabels: { app: name, ...(cluster === undefined ? {} : { [CLUSTER]: cluster }) },
+});
+const FRONT_ONLY = policy("front-only", {
+  podSelector: app("cart"),
+  ingress: [{ from: [{ podSelector: app("front") }], ports: [{ port: "http" }] }],
+});
+const NO_EGRESS = policy("closed", { podSelector: app("front"), policyTypes: ["Egress"] });
+
+function explained(views: readonly ClusterView[], from: string, to: string, port: string): string {
+  const ends = [endOf(from, views), endOf(to, views)] as const;
+  return renderExplanation(explain(views, ...ends, trafficOf(port, addressesOf(...ends)[1])));
+}
+
+describe("fairlead policy explain", () => {
+  const east = new ClusterView(objects("east", FRONT_ONLY));
+  const west = new ClusterView(objects("west", NO_EGRESS));
+
+  it("names the rule, or the policies that deny by default, at both ends", async () => {
+    const texts = [
+      explained([east, west], "shop/front", "shop/cart", "8080"),
+      explained([east, west], "shop/front", "shop/cart", "80"),
+      explained([east, west], "west/shop/front", "east/shop/cart", "8080"),
+      explained([east], "10.2.0.1", "shop/front", "ping"),
+      explained([east, west], "shop/cart", "8.8.8.8", "53/udp"),
+    ];
+    await expect(texts.join("\n\n")).toMatchFileSnapshot("goldens/explain.txt");
+  });
+
+  it.each([
+    ["a/b/c/d", "shop/cart", "80", "NAMESPACE/POD"],
+    ["shop/none", "shop/cart", "80", "no pod shop/none"],
+    ["shop/front", "fd00::1", "80", "no address of the same family"],
+    ["shop/front", "shop/cart", "0", "not a port"],
+    ["shop/front", "shop/cart", "65536", "not a port"],
+    ["shop/front", "shop/cart", "80/icmp", "not a port"],
+  ])("refuses %s %s %s", (from, to, port, message) => {
+    expect(() => explained([east], from, to, port)).toThrow(message);
+  });
+});
+
+describe("fairlead policy diff", () => {
+  it("lists which pods gain and lose access", async () => {
+    const changed = policy("front-only", {
+      podSelector: app("cart"),
+      ingress: [{ from: [{ podSelector: app("front", "west") }], ports: [{ port: "http" }] }],
+    });
+    const texts = [
+      renderDiff(diffOf(objects("east", FRONT_ONLY), policiesOf([changed]), false)),
+      renderDiff(diffOf(objects("east", FRONT_ONLY), policiesOf([FRONT_ONLY]), false)),
+      renderDiff(diffOf(objects("east", FRONT_ONLY), policiesOf([FRONT_ONLY]), true)),
+    ];
+    await expect(texts.join("\n\n")).toMatchFileSnapshot("goldens/diff.txt");
+  });
+
+  it("reports what is not enforced of the manifest", () => {
+    const changed = policy("p", { podSelector: {}, ingress: [{ ports: [{ port: 0 }] }] });
+    expect(renderDiff(diffOf(objects("east"), policiesOf([changed]), false))).toContain(
+      "spec.ingress[0].ports[0].port",
+    );
+  });
+
+  it("refuses manifests of other kinds", () => {
+    expect(() => policiesOf([{ kind: "Pod", metadata: { name: "p" } }])).toThrow("the manifest has a Pod");
+  });
+});
+
+describe("fairlead policy lint", () => {
+  it("finds what is probably not meant", async () => {
+    const policies = [
+      FRONT_ONLY,
+      policy("nothing", { podSelector: app("none"), ingress: [{ from: [{ podSelector: app("none") }] }] }),
+      policy("one-side", {
+        podSelector: app("cart"),
+        ingress: [{ from: [{ podSelector: app("front", "west") }] }],
+      }),
+      policy("unknown", {
+        podSelector: app("cart"),
+        ingress: [{ from: [{ podSelector: app("front", "north") }] }],
+      }),
+      policy("bad", { podSelector: app("cart"), ingress: [{ ports: [{ port: 65_536 }] }] }),
+    ];
+    const views = [
+      new ClusterView(objects("east", ...policies)),
+      new ClusterView(objects("west", NO_EGRESS)),
+    ];
+    await expect(renderLint(lint(views))).toMatchFileSnapshot("goldens/lint.txt");
+  });
+
+  it("finds nothing in policies that are in order", () => {
+    const own = policy("own", {
+      podSelector: app("cart"),
+      ingress: [{ from: [{ podSelector: app("cart", "east") }] }],
+    });
+    const alone = { ...objects("east", own), pods: PODS.filter((it) => it.cluster === "east") };
+    expect(renderLint(lint([new ClusterView(alone)]))).toBe("nothing found");
+  });
+});

@@ -1,0 +1,120 @@
+import { defined } from "@fairlead/base/defined.ts";
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { NAMESPACES, NODES, PODS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import {
+  CILIUM_CIDR_GROUPS,
+  CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  CILIUM_NETWORK_POLICIES,
+} from "#api/cilium.io/v2/types.ts";
+import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
+import { IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
+import { namespaceOf, nodeOf, podOf, toldBy } from "#dataplane/policy/objects.ts";
+import type { PolicyKind } from "#policy/compile/compile.ts";
+import type { PolicyService } from "#policy/compile/draft.ts";
+import type { ClusterObjects } from "./view.ts";
+
+export const POLICY_RESOURCES: Readonly<Record<PolicyKind, Resource>> = {
+  NetworkPolicy: NETWORK_POLICIES,
+  CiliumNetworkPolicy: CILIUM_NETWORK_POLICIES,
+  CiliumClusterwideNetworkPolicy: CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  ClusterNetworkPolicy: CLUSTER_NETWORK_POLICIES,
+};
+
+/**
+ * What a member's nodes know: its own pods and policies, and pods of other members that the hub showed it.
+ *
+ * @param who The cluster, for people.
+ */
+export async function readCluster(
+  client: KubeClient,
+  who: string,
+  signal: AbortSignal,
+): Promise<ClusterObjects> {
+  const list = <T extends KubeObject>(of: Resource<T>): Promise<readonly T[]> =>
+    listOrNone(client, of, signal);
+  const networks = await list(MESH_NETWORKS);
+  const network = networks.find((it) => it.metadata.namespace === FLEET_SYSTEM_NAMESPACE);
+  const cluster = network?.metadata.labels?.[OWN_CLUSTER_LABEL];
+  if (network === undefined || cluster === undefined)
+    throw new FleetError(
+      "PRECONDITION_FAILED",
+      `${who} is not in a network: it has no MeshNetwork in ${FLEET_SYSTEM_NAMESPACE}; make it a member of a ClusterMeshProfile`,
+    );
+  const [pods, namespaces, nodes, services, slices, identities, cidrGroups] = await Promise.all([
+    list(PODS),
+    list(NAMESPACES),
+    list(NODES),
+    list(SERVICES),
+    list(ENDPOINT_SLICES),
+    list(IDENTITY_SLICES),
+    list(CILIUM_CIDR_GROUPS),
+  ]);
+  const told = identities.map(toldBy);
+  const kinds = Object.entries(POLICY_RESOURCES) as readonly [PolicyKind, Resource][];
+  const policies = await Promise.all(
+    kinds.map(async ([kind, of]) => (await list(of)).map((object) => ({ kind, object }))),
+  );
+  return {
+    cluster,
+    isLocalByDefault: network.spec.policyDefaultLocalCluster ?? true,
+    pods: [...pods.flatMap((it) => podOf(it, cluster) ?? []), ...told.flatMap((it) => it.pods)],
+    namespaces: [...namespaces.map((it) => namespaceOf(it, cluster)), ...told.flatMap((it) => it.namespaces)],
+    nodes: [...nodes.map((it) => nodeOf(it, cluster)), ...told.flatMap((it) => it.nodes)],
+    policies: policies.flat(),
+    objects: { cidrGroups, services: services.map((it) => serviceOf(it, slices)) },
+    apiServers: addressesOf(slices, "default", "kubernetes"),
+  };
+}
+
+/** Kinds that the cluster does not serve have no objects. */
+async function listOrNone<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  signal: AbortSignal,
+): Promise<readonly T[]> {
+  try {
+    return (await client.list(of, { signal })).items;
+  } catch (error) {
+    if (hasCode(error, "API_NOT_FOUND")) return [];
+    throw error;
+  }
+}
+
+function serviceOf({ metadata, spec }: Service, slices: readonly EndpointSlice[]): PolicyService {
+  const { name, namespace = "", labels = {} } = metadata;
+  const selector = Object.keys(spec?.selector ?? {}).length > 0 ? spec?.selector : undefined;
+  return {
+    name,
+    namespace,
+    labels,
+    addresses: selector === undefined ? addressesOf(slices, namespace, name) : [],
+    ...defined({ selector }),
+  };
+}
+
+function addressesOf(
+  slices: readonly EndpointSlice[],
+  namespace: string,
+  service: string,
+): readonly IpAddress[] {
+  return slices
+    .filter(
+      (it) => it.metadata.namespace === namespace && it.metadata.labels?.[SERVICE_NAME_LABEL] === service,
+    )
+    .flatMap((it) => it.endpoints ?? [])
+    .flatMap((it) => it.addresses ?? [])
+    .flatMap((it) => tryParseAddress(it) ?? []);
+}

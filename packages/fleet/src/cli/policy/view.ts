@@ -1,0 +1,82 @@
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { compilePolicy, type PolicyKind } from "#policy/compile/compile.ts";
+import type { PolicyObjects } from "#policy/compile/draft.ts";
+import { Enforced } from "#policy/enforced.ts";
+import type {
+  Compilation,
+  CompiledPolicy,
+  PolicyId,
+  PolicyNamespace,
+  PolicyNode,
+  PolicyPod,
+  Way,
+} from "#policy/model.ts";
+import { identityReader } from "#policy/resolver/identity.ts";
+import { Resolver } from "#policy/resolver/resolver.ts";
+import { type Selector, selects } from "#policy/selector.ts";
+
+/** What decides on the traffic of a cluster's pods, as its nodes know it. Pure. */
+
+export interface PolicyObject {
+  readonly kind: PolicyKind;
+  readonly object: KubeObject;
+}
+
+export interface ClusterObjects {
+  readonly cluster: string;
+  readonly isLocalByDefault: boolean;
+  /** Of all clusters, as are namespaces and nodes. */
+  readonly pods: readonly PolicyPod[];
+  readonly namespaces: readonly PolicyNamespace[];
+  readonly nodes: readonly PolicyNode[];
+  readonly policies: readonly PolicyObject[];
+  readonly objects: PolicyObjects;
+  readonly apiServers: readonly IpAddress[];
+}
+
+export class ClusterView {
+  readonly of: ClusterObjects;
+  readonly enforced: Enforced;
+  readonly compilations: readonly Compilation[];
+  readonly #namespaces: ReadonlyMap<string, PolicyNamespace>;
+
+  constructor(of: ClusterObjects) {
+    this.of = of;
+    const settings = { ...of, cidrMatchesPods: false, cidrMatchesNodes: false };
+    this.compilations = of.policies.map((it) => compilePolicy(it.kind, it.object, settings, of.objects));
+    this.#namespaces = new Map(of.namespaces.map((it) => [`${it.cluster}/${it.name}`, it]));
+    const resolver = new Resolver({ cluster: of.cluster });
+    for (const it of of.pods) resolver.upsertPod(it);
+    for (const it of of.namespaces) resolver.upsertNamespace(it);
+    for (const it of of.nodes) resolver.upsertNode(it);
+    resolver.setApiServers(of.apiServers);
+    for (const it of this.policies) resolver.upsertPolicy(it);
+    this.enforced = new Enforced();
+    this.enforced.apply(resolver.take());
+  }
+
+  get policies(): readonly CompiledPolicy[] {
+    return this.compilations.flatMap((it) => it.policies);
+  }
+
+  isSelected(pod: PolicyPod, selector: Selector): boolean {
+    const namespace = this.#namespaces.get(`${pod.cluster}/${pod.namespace}`);
+    return namespace !== undefined && selects(selector, identityReader(pod, namespace.labels));
+  }
+
+  /** The policies that decide on a direction of a pod of the cluster. */
+  deciding(pod: PolicyPod, way: Way): readonly CompiledPolicy[] {
+    return this.policies.filter(
+      (it) => it[way] !== undefined && it.subject.of === "pods" && this.isSelected(pod, it.subject.selector),
+    );
+  }
+}
+
+export function nameOf({ kind, namespace, name }: PolicyId): string {
+  return `${kind} ${namespace === undefined ? "" : `${namespace}/`}${name}`;
+}
+
+export function podName({ cluster, namespace, name }: PolicyPod): string {
+  return `${cluster}/${namespace}/${name}`;
+}
