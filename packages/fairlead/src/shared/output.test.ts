@@ -38,6 +38,9 @@ it("every command that prints data takes -o with the same words", async () => {
       words.set(name, argChoices);
     }
   expect(Object.fromEntries(words)).toEqual({
+    "policy explain": RESULT_OUTPUTS,
+    "policy diff": RESULT_OUTPUTS,
+    "policy lint": RESULT_OUTPUTS,
     "lab list": LIST_OUTPUTS,
     "lab status": LIST_OUTPUTS,
     status: LIST_OUTPUTS,
