@@ -57,11 +57,11 @@ describeOnKernel("the program of a catalogue image", () => {
       {
         name: "main",
         image,
-        // Serves its port once it was answered on the other two.
+        // Serves its port once it was answered on the others.
         command: [
           "/bin/bash",
           "-c",
-          `${ask}; /agnhost connect 127.0.0.1:53 --protocol=udp --timeout=5s; exec /agnhost serve-hostname --tcp --http=false --port 42`,
+          `${ask}; for it in 53:udp 9003:sctp; do /agnhost connect 127.0.0.1:\${it%:*} --protocol=\${it#*:} --timeout=5s; done; exec /agnhost serve-hostname --tcp --http=false --port 42`,
         ],
         readinessProbe: listening,
       },
@@ -72,6 +72,7 @@ describeOnKernel("the program of a catalogue image", () => {
         env: [
           { name: "SERVE_UDP_PORT_53", value: "foo" },
           { name: "SERVE_TCP_PORT_80", value: "bar" },
+          { name: "SERVE_SCTP_PORT_9003", value: "baz" },
         ],
       },
     ]);

@@ -43,11 +43,10 @@ export function command(): Program {
     .action(async (flags) => {
       for (const { protocol, port, text } of porterPorts(process.env)) {
         if (protocol === "udp") await serveUdp(port, () => text);
-        else if (protocol === "http")
+        else
           await serveHttp(port, ({ method }, response) =>
             response.end(flags.jsonResponse === true ? JSON.stringify({ Method: method, Body: text }) : text),
           );
-        else process.stdout.write(`SCTP port ${port} is not served: a lab has no SCTP\n`);
       }
       endOnSignals();
       process.stdout.write("serving\n");
@@ -60,7 +59,7 @@ export function command(): Program {
     .option("--http-port <number>", "port of the HTTP server", "8080")
     .option("--udp-port <number>", "port of the UDP server, -1: none", "8081")
     .option("--udp-listen-addresses <list>", "addresses of the UDP server, separated by commas", "::")
-    .option("--sctp-port <number>", "has no effect: a lab has no SCTP", "-1")
+    .option("--sctp-port <number>", "has no effect: netexec of a lab has no SCTP", "-1")
     .option("--delay-shutdown <seconds>", "time to keep serving after SIGTERM", "0")
     .action(async (flags) => {
       const httpPort = parseWhole("--http-port", flags.httpPort, PORTS);

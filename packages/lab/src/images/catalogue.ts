@@ -81,7 +81,12 @@ const ENTRIES: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["fairlead.dev/fairlead", { own: [] }],
   [
     "registry.k8s.io/e2e-test-images/agnhost",
-    { own: ["lab-agnhost"], cmd: ["pause"], front: { path: "/agnhost", render: agnhostScript } },
+    {
+      requires: { bash: "bash", perl: "perl-base" },
+      own: ["lab-agnhost"],
+      cmd: ["pause"],
+      front: { path: "/agnhost", render: agnhostScript },
+    },
   ],
   ["docker.io/library/busybox", SHELL],
   ["docker.io/library/alpine", SHELL],

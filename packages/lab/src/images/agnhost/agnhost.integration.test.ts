@@ -45,7 +45,7 @@ describe("the program /agnhost", () => {
         ).toEqual({ code: 0, text: "" });
   });
 
-  it("reports what suites tell apart: refused, not answered, no address, and no SCTP", async () => {
+  it("reports what suites tell apart: refused, not answered, and what it does not know", async () => {
     const port = await freePort();
     await using _udp = await serveUdp(port, () => undefined);
     for (const [args, text] of [
@@ -54,7 +54,7 @@ describe("the program /agnhost", () => {
       [[`127.0.0.1:${port}`, "--protocol=udp", "--timeout=100ms"], /^TIMEOUT/],
       [["127.0.0.1"], /^UNKNOWN: .*missing port/],
       [["127.0.0.1:80", "--what=1"], /^UNKNOWN: unknown flag: --what/],
-      [["127.0.0.1:80", "--protocol=sctp"], /^OTHER: .*sctp/],
+      [["127.0.0.1:80", "--protocol=dccp"], /^UNKNOWN: .*dccp/],
     ] as const) {
       const got = await run("connect", ...args);
       expect(got.code).toBe(1);

@@ -1,9 +1,11 @@
+import { SCTP_PROGRAM } from "./sctp.ts";
+
 /** The program `/agnhost` of the image of Kubernetes' tests, as far as a shell does it. Pure. */
 
 /**
  * `connect` is a script: the suites run it some hundred thousand times, and a start of Node takes twenty times as long.
  *
- * bash opens a datagram socket for /dev/udp and a connection for /dev/tcp, and has no SCTP.
+ * bash opens a datagram socket for /dev/udp and a connection for /dev/tcp.
  */
 const CONNECT = `
 # A duration of Go, such as 1s, 1m0s or 1.5s, in seconds; empty for none.
@@ -67,7 +69,11 @@ connect() {
       [ -n "$error" ] || fail 'OTHER: No data received from the server.'
       explain "$error"
       ;;
-    *) fail "OTHER: protocol $protocol is not supported in a lab" ;;
+    sctp)
+      error=$(sctp connect "$host" "$port" "\${timeout:-30}" 2>&1) && exit 0
+      fail "$error"
+      ;;
+    *) fail "UNKNOWN: unsupported protocol $protocol" ;;
   esac
 }
 `;
@@ -79,7 +85,21 @@ connect() {
  */
 export function agnhostScript(servers: readonly string[]): string {
   return `#!/bin/bash
+sctp() {
+  perl - "$@" <<'PERL'
+${SCTP_PROGRAM}PERL
+}
 ${CONNECT}
+# Serves SCTP as the variables of porter say.
+serve_sctp() {
+  local name ports=()
+  for name in $(compgen -e); do
+    case $name in SERVE_SCTP_PORT_*) ports+=("\${name##*_}") ;; esac
+  done
+  [ \${#ports[@]} = 0 ] || sctp serve "\${ports[@]}" &
+}
+
+[ "$1" != porter ] || serve_sctp
 case \${1:-pause} in
   connect) shift; connect "$@" ;;
   pause)
