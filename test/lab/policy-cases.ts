@@ -1,10 +1,10 @@
 /**
- * The TCP and UDP cases of the NetworkPolicy suite of Kubernetes (test/e2e/network/netpol), as data: namespaces x, y and z with pods a, b and
+ * The cases of the NetworkPolicy suite of Kubernetes (test/e2e/network/netpol), as data: namespaces x, y and z with pods a, b and
  * c each, which serve ports 80 and 81. Loopback is not looked at.
  */
 
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
-import type { PolicyWorld } from "./policy-world.ts";
+import type { PolicyWorld, Verb } from "./policy-world.ts";
 
 type Spec = NonNullable<NetworkPolicy["spec"]>;
 type Peers = NonNullable<NonNullable<Spec["ingress"]>[number]["from"]>;
@@ -15,7 +15,7 @@ export type IsAllowed = (from: string, to: string, port: number, world: PolicyWo
 export interface PolicyCase {
   readonly name: string;
   /** How pods ask. Default: "tcp". */
-  readonly verb?: "tcp" | "udp";
+  readonly verb?: Verb;
   readonly policies: readonly NetworkPolicy[] | ((world: PolicyWorld) => readonly NetworkPolicy[]);
   readonly allows: IsAllowed;
   /** What happens after the policies are there. */
@@ -69,6 +69,31 @@ const cidrOf = (world: PolicyWorld, id: string): string => `${world.pod(id).peer
 const subnetOf = (world: PolicyWorld, id: string): string => world.pod(id).peer.v4.replace(/\.\d+$/, ".0/24");
 const isInSubnet = (world: PolicyWorld, id: string, of: string): boolean =>
   subnetOf(world, id) === subnetOf(world, of);
+
+/** The cases that the suite has for other protocols than TCP. */
+function ofProtocol(protocol: "UDP" | "SCTP"): readonly PolicyCase[] {
+  const verb = protocol === "UDP" ? "udp" : "sctp";
+  return [
+    {
+      name: `deny by default the ${protocol} packets that come to the pods of a namespace`,
+      verb,
+      policies: [policy("p", ingress(EVERY))],
+      allows: onlyFrom(isX, never),
+    },
+    {
+      name: `allow a namespace to one ${protocol} port`,
+      verb,
+      policies: [policy("p", ingress(A, { from: [ns("y")], ports: [{ protocol, port: 81 }] }))],
+      allows: onlyFrom(isXA, (it, _, port) => nsOf(it) === "y" && port === 81),
+    },
+    {
+      name: `allow ${protocol} packets of a pod of another namespace, named by one peer`,
+      verb,
+      policies: [policy("p", ingress(A, from({ ...ns("y"), ...pod("a") })))],
+      allows: onlyFrom(isXA, (it) => it === "y/a"),
+    },
+  ];
+}
 
 export const POLICY_CASES: readonly PolicyCase[] = [
   {
@@ -361,24 +386,7 @@ export const POLICY_CASES: readonly PolicyCase[] = [
     ],
     allows: onlyFrom(isXA, (it) => !isX(it)),
   },
-  {
-    name: "deny by default the UDP packets that come to the pods of a namespace",
-    verb: "udp",
-    policies: [policy("p", ingress(EVERY))],
-    allows: onlyFrom(isX, never),
-  },
-  {
-    name: "allow a UDP port to a namespace",
-    verb: "udp",
-    policies: [policy("p", ingress(A, { from: [ns("y")], ports: [{ protocol: "UDP", port: 81 }] }))],
-    allows: onlyFrom(isXA, (it, _, port) => nsOf(it) === "y" && port === 81),
-  },
-  {
-    name: "allow UDP packets of a pod of another namespace, named by one peer",
-    verb: "udp",
-    policies: [policy("p", ingress(A, from({ ...ns("y"), ...pod("a") })))],
-    allows: onlyFrom(isXA, (it) => it === "y/a"),
-  },
+  ...(["UDP", "SCTP"] as const).flatMap((protocol) => ofProtocol(protocol)),
   {
     name: "allow one named UDP port to come",
     verb: "udp",

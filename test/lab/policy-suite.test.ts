@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { type IsAllowed, POLICY_CASES } from "./policy-cases.ts";
-import { PolicyWorld, PORTS } from "./policy-world.ts";
+import { PolicyWorld, PORTS, type Verb } from "./policy-world.ts";
 
 let world: PolicyWorld;
 
@@ -13,7 +13,7 @@ const PODS = ["a", "b", "c"];
 const PATIENCE_MS = 10_000;
 
 /** What differs from the truth table, as "from -> to:port". */
-async function differences(allows: IsAllowed, verb: "tcp" | "udp" = "tcp"): Promise<readonly string[]> {
+async function differences(allows: IsAllowed, verb: Verb = "tcp"): Promise<readonly string[]> {
   const tries = world.ids.flatMap((from) =>
     world.ids.flatMap((to) => (from === to ? [] : PORTS.map((port) => ({ from, to, port })))),
   );
@@ -39,6 +39,7 @@ describeOnKernel("network policies", () => {
         PODS.map((name, one) => ({ namespace, name, node: (at + one) % 2 === 0 ? 1 : 2 })),
       ),
     );
+    world.serveSctp();
   });
   afterAll(() => world?.[Symbol.asyncDispose]());
 

@@ -7,7 +7,7 @@ import { MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "@fairlead/fleet/api/fairlea
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { NodePolicies } from "@fairlead/fleet/dataplane/policy/node-policies.ts";
 import { byText } from "@fairlead/base/text.ts";
-import { exec } from "@fairlead/base/exec.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { EVENTS, NAMESPACES, NODES, type Pod, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -16,6 +16,7 @@ import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/network
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Informer } from "@fairlead/kube/types.ts";
+import { SCTP_PROGRAM } from "@fairlead/lab/images/agnhost/sctp.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
@@ -42,10 +43,17 @@ export interface WorldPod {
 }
 
 interface StartedPod extends WorldPod {
+  readonly netns: string;
   readonly peer: Peer;
 }
 
 export const PORTS = [80, 81] as const;
+export type Verb = "tcp" | "udp" | "sctp";
+
+/** A kernel without SCTP needs a program for it. */
+function sctp(netns: string, ...words: readonly string[]) {
+  return inNetns(netns, "perl", ["-e", SCTP_PROGRAM, ...words]);
+}
 
 export class PolicyWorld implements AsyncDisposable {
   readonly client = new FakeKubeClient();
@@ -188,19 +196,32 @@ export class PolicyWorld implements AsyncDisposable {
     await this.settled();
   }
 
+  /** Makes all pods answer SCTP on their ports; a test that asks over SCTP calls it. */
+  serveSctp(): void {
+    for (const { netns } of this.#pods.values()) {
+      const { command, args } = sctp(netns, "serve", ...PORTS.map(String));
+      this.#children.push(start(command, args, { stdio: "inherit" }));
+    }
+  }
+
   /** Whether a pod gets an answer from another one. */
   async asks(
     from: string,
     to: string,
     how: {
       readonly port: number;
-      readonly verb?: "tcp" | "udp";
+      readonly verb?: Verb;
       readonly family?: 4 | 6;
       readonly timeoutMs?: number;
     },
   ): Promise<boolean> {
     const { peer } = this.pod(to);
     const host = how.family === 6 ? peer.v6 : peer.v4;
+    if (how.verb === "sctp") {
+      const seconds = (how.timeoutMs ?? PROBE_MS) / 1000;
+      const line = sctp(this.pod(from).netns, "connect", host, `${how.port}`, `${seconds}`);
+      return (await exec(line.command, line.args, { allowFailure: true })).exitCode === 0;
+    }
     const { error } = await this.pod(from).peer.ask(how.verb ?? "tcp", {
       host,
       port: how.port,
@@ -248,7 +269,7 @@ export class PolicyWorld implements AsyncDisposable {
       { name: id, ...at },
       { netns: await this.#fixture.netns(link), ports: PORTS, children: this.#children },
     );
-    this.#pods.set(id, { ...pod, peer });
+    this.#pods.set(id, { ...pod, peer, netns: await this.#fixture.netns(link) });
     if (cluster === undefined) this.client.seed(PODS, podObject(pod, at));
     else this.client.seed(IDENTITY_SLICES, ...slicesOf({ ...pod, cluster }, at));
   }
@@ -266,7 +287,7 @@ function namespaceObject(name: string) {
 
 /** As in the suite of Kubernetes. */
 function portsOf(port: number) {
-  return (["TCP", "UDP"] as const).map((protocol) => ({
+  return (["TCP", "UDP", "SCTP"] as const).map((protocol) => ({
     name: `serve-${port}-${protocol.toLowerCase()}`,
     containerPort: port,
     protocol,
