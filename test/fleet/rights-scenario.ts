@@ -78,8 +78,23 @@ export async function useServices(fleet: TestFleet): Promise<void> {
     ...(await a.get(ENDPOINT_SLICES, objectKey("work", "hello-abcde"))),
     endpoints: sliceOf({ addresses: ["10.1.0.1", "10.1.0.2"] }).endpoints,
   });
+  await shareByAnnotation(a);
   await balance(b);
   await getWrong(a);
+}
+
+async function shareByAnnotation(client: KubeClient): Promise<void> {
+  const told = (isTold: boolean) =>
+    eventuallyOne(client, SERVICES, HELLO, ({ status }) => {
+      const found = status?.conditions?.some((it) => it.type === "fairlead.dev/GlobalService") === true;
+      return found === isTold;
+    });
+  const annotate = (value: string | null) =>
+    client.mergePatch(SERVICES, HELLO, { metadata: { annotations: { "service.cilium.io/global": value } } });
+  await annotate("true");
+  await told(true);
+  await annotate(null);
+  await told(false);
 }
 
 /** Also switches to another import and back, and leaves objects as legacy agents leave them. */
