@@ -4,6 +4,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { familyOfText } from "@fairlead/base/netaddr/address.ts";
 import { collect, parseWhole } from "@fairlead/base/program/flags.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
+import { MAX_RELAY_BASE_PORT } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { MAX_INDEX } from "@fairlead/fleet/relay/registration-table.ts";
 import { runRelay } from "./run.ts";
 
@@ -51,7 +52,7 @@ export function command(): Program {
             "OPTION_INVALID",
             "--address is missing: gateways are to reach the relay at it",
           );
-        const basePort = parseWhole("--base-port", flags.basePort, { min: 1, max: 65_535 - MAX_INDEX });
+        const basePort = parseWhole("--base-port", flags.basePort, { min: 1, max: MAX_RELAY_BASE_PORT });
         const limit =
           pairLimit === undefined
             ? undefined

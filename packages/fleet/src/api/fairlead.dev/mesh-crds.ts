@@ -17,7 +17,7 @@ import {
 } from "../crd-schema.ts";
 import { IDENTITY_DEMAND_CRD, IDENTITY_SLICE_CRD } from "./identity-crds.ts";
 import { ATTACH, CLUSTER, MODE, PREFIX, PROFILE, TERMS } from "./profile-schema.ts";
-import { MAX_BASE_PORT, PATH_KINDS } from "./v1alpha1/mesh.ts";
+import { MAX_BASE_PORT, MAX_RELAY_BASE_PORT, PATH_KINDS } from "./v1alpha1/mesh.ts";
 
 /** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
 
@@ -30,7 +30,7 @@ const KEY = { minLength: 44, maxLength: 44, pattern: "^[A-Za-z0-9+/]{43}=$" };
 const PORT = { minimum: 1, maximum: 65_535 };
 const INDEX = { minimum: 0, maximum: 1023 };
 const BASE_PORT = { minimum: 1, maximum: MAX_BASE_PORT };
-const RELAY_BASE_PORT = { minimum: 1, maximum: PORT.maximum - INDEX.maximum };
+const RELAY_BASE_PORT = { minimum: 1, maximum: MAX_RELAY_BASE_PORT };
 
 const RELAY = {
   "addresses!": { ...atomicList(text(undefined, ADDRESS), "Public addresses."), minItems: 1, maxItems: 8 },

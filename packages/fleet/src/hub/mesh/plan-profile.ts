@@ -4,6 +4,7 @@ import {
   type ClusterMeshProfile,
   type FlatNetwork,
   MAX_MESH_MEMBERS,
+  MAX_RELAY_BASE_PORT,
   type ParallelNetwork,
   type Relay,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
@@ -34,8 +35,10 @@ export function describeNetwork(
   profile: ClusterMeshProfile,
   { ipv4, ipv6, vipIPv4, vipIPv6 }: AddressPlan,
   keyEpoch: number,
-  relays: readonly Relay[],
+  all: readonly Relay[],
 ): ParallelNetwork {
+  // One of an older hub, which the CRD no longer permits, must not hold up the network.
+  const relays = all.filter((it) => it.spec.basePort <= MAX_RELAY_BASE_PORT);
   const { network } = profile.spec;
   return {
     ...describeTerms(profile),

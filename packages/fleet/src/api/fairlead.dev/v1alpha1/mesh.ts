@@ -310,6 +310,8 @@ export const RELAYS = resource<Relay>("fairlead.dev/v1alpha1", "Relay", "relays"
 
 /** Planes of a gateway: one WireGuard device for each ordinal of the remote gateways (AllowedIPs are exclusive in a device). */
 export const MAX_ORDINAL = 3;
+/** The last port of a relay that begins there is 65535: that of the gateway with index 1023. */
+export const MAX_RELAY_BASE_PORT = 65_535 - 1023;
 /** The last port of a gateway that begins there is 65535; see `wireGuardPort`. */
 export const MAX_BASE_PORT = 65_535 - wireGuardPort(0, MAX_ORDINAL, 1);
 
