@@ -11,6 +11,9 @@ export const NODE_AGENTS_SELECTOR = `app.kubernetes.io/name=${NODE_AGENTS}`;
 /** On an agent of a MemberCluster: which version of `fairlead node` runs there. */
 export const NODE_AGENTS_CONDITION = "fairlead.dev/NodeAgentsInstalled";
 
+/** The same: whether policies that select pods of other clusters are enforced there. */
+export const CROSS_CLUSTER_POLICY = "fairlead.dev/CrossClusterPolicy";
+
 /** Versions as profiles name them: those of releases, which are also tags of images. */
 const VERSION =
   /^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})(?:-[0-9A-Za-z][0-9A-Za-z.-]{0,31})?$/;

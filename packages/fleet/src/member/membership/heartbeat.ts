@@ -4,16 +4,22 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
+import { CROSS_CLUSTER_POLICY, NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
 import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { removeCondition, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import {
+  type NewCondition,
+  removeCondition,
+  setCondition,
+  timestamp,
+} from "@fairlead/kube/objects/conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Change, Controller, Informer, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import { crossClusterPolicy, policyEngineOf } from "#domain/policy-engine.ts";
 import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
 import { isServed } from "../imports/adoption.ts";
@@ -169,13 +175,8 @@ function planAgents(
   let changed = false;
   const ours = agents.map((type): AgentStatus => {
     const agent = before.find((it) => it.type === type);
-    let conditions = setCondition(agent?.conditions, { type: "Joined", ...joined }, deps.clock);
-    if (type === EXPORTS_AGENT)
-      conditions =
-        invalid === undefined
-          ? removeCondition(conditions, EXPORTS_VALID)
-          : setCondition(conditions, invalid, deps.clock);
-    if (type === EXPORTS_AGENT) conditions = tellOfNodeAgents(session, conditions, isLeaving);
+    const known = setCondition(agent?.conditions, { type: "Joined", ...joined }, deps.clock);
+    const conditions = type === EXPORTS_AGENT ? withFacts(session, known, { invalid, isLeaving }) : known;
     if (conditions !== agent?.conditions) changed = true;
     const heard = agent?.lastReceivedHeartbeat ?? timestamp(now);
     return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : heard };
@@ -185,16 +186,35 @@ function planAgents(
   return [...others, ...ours];
 }
 
-/** With which version of `fairlead node` the nodes are in the network. */
-function tellOfNodeAgents(
-  { nodeAgents, deps }: Session,
-  conditions: Condition[],
-  isLeaving: boolean,
+/** What the agent of exports reports besides. A condition that is undefined is removed: there is nothing to say. */
+function withFacts(
+  session: Session,
+  before: Condition[],
+  { invalid, isLeaving }: { readonly invalid: NewCondition | undefined; readonly isLeaving: boolean },
 ): Condition[] {
-  const told = isLeaving ? undefined : nodeAgents?.condition;
-  return told === undefined
-    ? removeCondition(conditions, NODE_AGENTS_CONDITION)
-    : setCondition(conditions, told, deps.clock);
+  const facts: readonly (readonly [type: string, condition: NewCondition | undefined])[] = [
+    [EXPORTS_VALID, invalid],
+    [NODE_AGENTS_CONDITION, isLeaving ? undefined : session.nodeAgents?.condition],
+    [CROSS_CLUSTER_POLICY, isLeaving ? undefined : policyCondition(session)],
+  ];
+  let conditions = before;
+  for (const [type, condition] of facts)
+    conditions =
+      condition === undefined
+        ? removeCondition(conditions, type)
+        : setCondition(conditions, condition, session.deps.clock);
+  return conditions;
+}
+
+function policyCondition({ mesh, nodeAgents, ranges }: Session): NewCondition | undefined {
+  const [network] = mesh?.networks.store.list() ?? [];
+  const mode = network?.spec.mode;
+  return crossClusterPolicy({
+    mode,
+    engine: policyEngineOf(ranges?.nodes.store.list() ?? []),
+    // Those of others count, too.
+    hasNodeAgents: mode === "parallel" || (nodeAgents?.daemonSets.store.size ?? 0) > 0,
+  });
 }
 
 /** Returns false for a legacy hub, which does not know this field. */

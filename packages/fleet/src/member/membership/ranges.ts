@@ -8,6 +8,7 @@ import {
   type RangeStatus,
   serviceRangesOf,
 } from "#domain/ranges.ts";
+import { engineAnnotations } from "#domain/policy-engine.ts";
 import { NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { SERVICE_CIDRS, type ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -39,26 +40,34 @@ export function createRanges(client: KubeClient, part: MemberPart, deps: Runtime
 /** Kubelets write much that is of no use here. */
 function trimmed({ metadata, spec, status }: Node): Node {
   const { name, uid = "", resourceVersion = "", deletionTimestamp, labels } = metadata;
+  const annotations = engineAnnotations(metadata.annotations);
   const { podCIDR, podCIDRs } = spec ?? {};
-  const ready = status?.conditions?.find((it) => it.type === "Ready");
+  const conditions = status?.conditions?.filter((it) => KEPT.has(it.type)) ?? [];
   return {
     metadata: {
       name,
       uid,
       resourceVersion,
       ...defined({ deletionTimestamp, labels }),
+      ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
     },
     spec: { ...defined({ podCIDR, podCIDRs }) },
     status: {
       addresses: (status?.addresses ?? []).filter((it) => it.type === "InternalIP"),
-      conditions: ready === undefined ? [] : [withoutTimes(ready)],
+      conditions: conditions.map((it) => withoutTimes(it)),
     },
   };
 }
 
+const KEPT: ReadonlySet<string> = new Set(["Ready", "NetworkUnavailable"]);
+
 /** Heartbeats change nothing for readers. */
-function withoutTimes({ type, status, lastTransitionTime }: NodeCondition): NodeCondition {
-  return { type, status, ...defined({ lastTransitionTime }) };
+function withoutTimes({ type, status, lastTransitionTime, reason }: NodeCondition): NodeCondition {
+  return {
+    type,
+    status,
+    ...defined({ lastTransitionTime, reason: type === "NetworkUnavailable" ? reason : undefined }),
+  };
 }
 
 /** Computes the report of ranges from the current and the previously reported ones. */
