@@ -11,6 +11,7 @@ import { Stopwatch } from "./stopwatch.ts";
 
 const DAY_MS = 86_400_000;
 const PROPAGATION = "fleet_networking_endpointslice_export_import_duration_milliseconds";
+const IDENTITIES = "fairlead_member_identity_propagation_milliseconds";
 const EXPORT = "fleet_networking_service_export_duration_milliseconds";
 const slice = objectKey(undefined, "east-work-hello-abcde");
 const service = objectKey("work", "hello");
@@ -60,6 +61,14 @@ async function sumOf(name: string, isFirst: boolean): Promise<number> {
     .find((it) => it.startsWith(`${name}_sum{`) && it.includes(`is_first_import="${isFirst}"`));
   return Number(line?.split(" ").at(-1));
 }
+
+it("counts from when pods were published to when this cluster has them", async () => {
+  const [east, west] = [stopwatchOf("east", -DAY_MS), stopwatchOf("west", DAY_MS)];
+  const publishedAt = east.stamp();
+  await time.advance(40);
+  west.copied({ metadata: { name: "x" }, spec: { cluster: "east", type: "Namespace", publishedAt } }, false);
+  expect(await sumOf(IDENTITIES, false)).toBe(40);
+});
 
 describe("the stopwatch of endpoints", () => {
   it("B7: measures milliseconds across clusters whose clocks are a day apart", async () => {

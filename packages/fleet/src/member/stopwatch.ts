@@ -3,6 +3,7 @@ import type {
   EndpointSliceImport,
   InternalServiceExport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { HistogramMetric, Metrics } from "@fairlead/base/metrics.ts";
 import { findCondition, microTimestamp } from "@fairlead/kube/objects/conditions.ts";
@@ -32,6 +33,7 @@ export class Stopwatch {
   readonly #hub: { readonly serverTime: ServerTime | undefined };
   readonly #propagation: HistogramMetric;
   readonly #exports: HistogramMetric;
+  readonly #identities: HistogramMetric;
   readonly #begun = new Map<ObjectKey, Begun>();
   /** What was observed last of each slice, by its name. */
   readonly #imported = new Map<ObjectKey, string>();
@@ -48,6 +50,12 @@ export class Stopwatch {
     this.#propagation = parts.metrics.histogram({
       name: "fleet_networking_endpointslice_export_import_duration_milliseconds",
       help: "From when an exporter saw a change of endpoints to when an importer had it.",
+      labels: ["origin_cluster_id", "destination_cluster_id", "is_first_import"],
+      buckets: BUCKETS,
+    });
+    this.#identities = parts.metrics.histogram({
+      name: "fairlead_member_identity_propagation_milliseconds",
+      help: "From when a member published pods to when another one had them for its nodes.",
       labels: ["origin_cluster_id", "destination_cluster_id", "is_first_import"],
       buckets: BUCKETS,
     });
@@ -101,15 +109,34 @@ export class Stopwatch {
     // Written for a reason of this cluster's own: the endpoints are as they were.
     if (written === undefined || this.#imported.get(name) === exportedSince) return;
     this.#imported.set(name, exportedSince);
-    const nowMs = this.#hub.serverTime?.nowMs ?? this.#clock.now();
-    const tookMs = nowMs - Date.parse(exportedSince);
+    this.#observe(this.#propagation, {
+      cluster: clusterId,
+      since: exportedSince,
+      isFirst: written === "first",
+    });
+  }
+
+  /** @param isFirst - Whether this cluster had nothing of the slice before: it may be old. */
+  copied({ spec: { cluster, publishedAt } }: IdentitySlice, isFirst: boolean): void {
+    this.#observe(this.#identities, { cluster, since: publishedAt, isFirst });
+  }
+
+  #observe(
+    metric: HistogramMetric,
+    {
+      cluster,
+      since,
+      isFirst,
+    }: { readonly cluster: string; readonly since: string; readonly isFirst: boolean },
+  ): void {
+    const tookMs = (this.#hub.serverTime?.nowMs ?? this.#clock.now()) - Date.parse(since);
     if (Number.isNaN(tookMs)) return;
     const labels = {
-      origin_cluster_id: clusterId,
+      origin_cluster_id: cluster,
       destination_cluster_id: this.#cluster,
-      is_first_import: String(written === "first"),
+      is_first_import: String(isFirst),
     };
-    this.#propagation.observe(labels, bound(tookMs));
+    metric.observe(labels, bound(tookMs));
   }
 }
 

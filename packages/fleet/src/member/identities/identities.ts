@@ -138,8 +138,8 @@ export function createIdentities({ session, mesh }: Parts): {
     const at = objectKey(FLEET_SYSTEM_NAMESPACE, name);
     const current = mesh.identities.store.get(at);
     const shown = source.find(name);
-    if (shown !== undefined && isNeeded(shown) && !isForgotten())
-      await applyIfChanged(local, IDENTITY_SLICES, {
+    if (shown !== undefined && isNeeded(shown) && !isForgotten()) {
+      const written = await applyIfChanged(local, IDENTITY_SLICES, {
         current,
         desired: {
           metadata: {
@@ -153,7 +153,8 @@ export function createIdentities({ session, mesh }: Parts): {
         returns: "metadata",
         signal,
       });
-    else if (current !== undefined) await local.delete(IDENTITY_SLICES, at, { signal });
+      if (written !== current) session.stopwatch.copied(shown, current === undefined);
+    } else if (current !== undefined) await local.delete(IDENTITY_SLICES, at, { signal });
   }
 
   /** Labels of namespaces are taken as they come. */
