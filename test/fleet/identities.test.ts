@@ -117,8 +117,17 @@ describe("pods of other clusters", () => {
     await fleet.hubProgram.stop();
     await fleet.agents.get("b")?.stop();
     await fleet.client("a").delete(PODS, objectKey("shop", "web-3"), { gracePeriodSeconds: 0 });
+    const deletions = () =>
+      fleet.members
+        .get("b")!
+        .asked.all()
+        .filter((it) => it.verb === "delete" && it.resource === "identityslices");
+    const before = deletions().length;
     fleet.agents.get("b")?.start();
     await eventually(hub(), IDENTITY_SLICES, (all) => pods(all.filter(isInMailbox)).length === 1);
+    await expect.poll(() => fleet.running.get("b"), { timeout: 20_000 }).toBeDefined();
+    for (const it of fleet.running.get("b")?.controllers ?? []) await it.idle(AbortSignal.timeout(20_000));
+    expect(deletions()).toHaveLength(before);
     expect(pods(await slicesIn("b"))).toEqual([
       '10.1.0.5 {"app":"web"}',
       '10.1.0.6 {"app":"web","tier":"2"}',

@@ -12,6 +12,8 @@ export class Pods implements AsyncDisposable {
   readonly #local: KubeClient;
   readonly #deps: RuntimeDeps;
   readonly #onChange: (groups: Iterable<ObjectKey>) => void;
+  /** Of pods as they are now: all are asked for when a namespace changes. */
+  readonly #groupOf = new WeakMap<Pod, ObjectKey>();
   #reading: { readonly informer: Informer<Pod>; readonly stop: AbortController } | undefined;
 
   constructor(local: KubeClient, onChange: (groups: Iterable<ObjectKey>) => void, deps: RuntimeDeps) {
@@ -25,7 +27,7 @@ export class Pods implements AsyncDisposable {
     if (!isNeeded) return this[Symbol.asyncDispose]();
     const stop = new AbortController();
     const indexes = {
-      group: (it: Pod) => [groupOf(templateOf(it))],
+      group: (it: Pod) => [this.#group(it)],
       uid: (it: Pod) => [it.metadata.uid ?? ""],
       address: (it: Pod) => (hasAddresses(it) ? addressesOf(it) : []),
     };
@@ -39,13 +41,19 @@ export class Pods implements AsyncDisposable {
     );
   }
 
+  #group(pod: Pod): ObjectKey {
+    const known = this.#groupOf.get(pod) ?? groupOf(templateOf(pod));
+    this.#groupOf.set(pod, known);
+    return known;
+  }
+
   /** False while it is not known which pods there are. */
   get isKnown(): boolean {
     return this.#reading?.informer.hasSynced === true;
   }
 
   groups(): Set<ObjectKey> {
-    return new Set([...(this.#reading?.informer.store.list() ?? [])].map((it) => groupOf(templateOf(it))));
+    return new Set([...(this.#reading?.informer.store.list() ?? [])].map((it) => this.#group(it)));
   }
 
   in(group: ObjectKey): Pod[] {
@@ -54,9 +62,7 @@ export class Pods implements AsyncDisposable {
 
   groupsOfUids(uids: ReadonlySet<string>): ObjectKey[] {
     const store = this.#reading?.informer.store;
-    return [...uids]
-      .flatMap((uid) => [...(store?.byIndex("uid", uid) ?? [])])
-      .map((it) => groupOf(templateOf(it)));
+    return [...uids].flatMap((uid) => [...(store?.byIndex("uid", uid) ?? [])]).map((it) => this.#group(it));
   }
 
   /** The addresses that are this pod's, and no other one's. */
@@ -72,7 +78,7 @@ export class Pods implements AsyncDisposable {
     const store = this.#reading?.informer.store;
     const changed = [before, after].flatMap((it) => it ?? []);
     const rivals = changed.flatMap(addressesOf).flatMap((it) => [...(store?.byIndex("address", it) ?? [])]);
-    return new Set([...changed, ...rivals].map((it) => groupOf(templateOf(it))));
+    return new Set([...changed, ...rivals].map((it) => this.#group(it)));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

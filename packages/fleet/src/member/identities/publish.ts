@@ -69,10 +69,11 @@ function addressesOf({ session, pods }: Publisher, pod: Pod): string[] {
 /** Writes the nodes of this cluster. In a parallel network others do not see them by their addresses. */
 export async function publishNodes(parts: Publisher, signal: AbortSignal): Promise<void> {
   const { session, mailbox, wanted } = parts;
+  const { nodes: known } = session.ranges ?? {};
+  // Which nodes exist is not known yet: nothing is removed.
+  if (known?.hasSynced !== true) return;
   const isPublished = wanted.nodes && seenAddresses(session).own;
-  const nodes = isPublished
-    ? [...(session.ranges?.nodes.store.list() ?? [])].flatMap((it) => nodeOf(it) ?? [])
-    : [];
+  const nodes = isPublished ? [...known.store.list()].flatMap((it) => nodeOf(it) ?? []) : [];
   const slices = mailbox.in(NODES_KEY);
   const plan = planSlices(
     NODES_KEY,

@@ -31,6 +31,7 @@ export class IdentitySource implements AsyncDisposable {
   readonly #listener: Listener;
   #current: Reader | undefined;
   #next: Reader | undefined;
+  #isDecided = false;
 
   constructor(parts: { readonly hub: KubeClient; readonly deps: RuntimeDeps }, listener: Listener) {
     this.#parts = parts;
@@ -40,6 +41,9 @@ export class IdentitySource implements AsyncDisposable {
   /** Undefined: nothing. */
   async follow(scope: Scope | undefined): Promise<void> {
     const before = this.#next ?? this.#current;
+    const isFirst = !this.#isDecided;
+    this.#isDecided = true;
+    if (isFirst && scope === undefined) this.#listener.onSynced();
     if (scope?.namespace === before?.namespace && scope?.labelSelector === before?.labelSelector) return;
     await end(this.#next);
     this.#next = undefined;
@@ -54,7 +58,7 @@ export class IdentitySource implements AsyncDisposable {
 
   /** False while it is not known what is to be read. */
   get isKnown(): boolean {
-    return this.#next === undefined;
+    return this.#isDecided && this.#next === undefined;
   }
 
   find(name: string): IdentitySlice | undefined {
