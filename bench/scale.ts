@@ -14,6 +14,7 @@ import { startApi, startProgram, shareOfCpu, usageOfAll } from "./fleet/programs
 import { shapeOf } from "./fleet/shape.ts";
 import { startWorkers, type Workers } from "./fleet/workers.ts";
 import { quantile } from "./lab/lab.ts";
+import { measureProfile, type ProfileFigures } from "./fleet/profile.ts";
 import { measureRawWrites } from "./fleet/raw.ts";
 
 /** Processes that host members: as many as the machine has processors, and the hub in addition. */
@@ -38,6 +39,7 @@ interface Figures {
   /** Share of one processor, when nothing changes. */
   readonly idle: { readonly api: number; readonly hub: number; readonly members: number };
   readonly latencies: readonly number[];
+  readonly profile: readonly ProfileFigures[];
 }
 
 export async function run(argv: readonly string[]): Promise<void> {
@@ -57,6 +59,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     rows.push(await measure(members, services, endpoints));
     print(rows, rawPerSecond);
   }
+  printProfiles(rows);
   plot("time to converge, s", rows, (it) => it.convergeMs / 1000);
   plot("hub and its API server, bytes per endpoint", rows, (it) => (it.api + it.hub) / endpoints);
   plot("members, bytes per imported endpoint", rows, (it) => it.membersHeap / it.endpoints);
@@ -83,6 +86,7 @@ async function measure(members: number, services: number, endpoints: number): Pr
     of.reduce((total, it) => total + read(it), 0);
   const [api1, hub1] = await Promise.all([usageOfAll(api.pids), usageOfAll([hub.pid])]);
   const latencies = await measureChanges(workers, shape);
+  const profile = await measureProfile(api.kubeconfig, hub.pid);
   return {
     members,
     convergeMs,
@@ -93,6 +97,7 @@ async function measure(members: number, services: number, endpoints: number): Pr
     membersHeap: sum(after, (it) => it.heap) - sum(before, (it) => it.heap),
     idle: { api: idleApi, hub: idleHub, members: idleMembers },
     latencies,
+    profile,
   };
 }
 
@@ -115,6 +120,20 @@ async function measureChanges(workers: Workers, shape: ReturnType<typeof shapeOf
     const of = asked.get(it.address);
     return of === undefined || of.member === it.member ? [] : [it.atMs - of.atMs];
   });
+}
+
+function printProfiles(rows: readonly Figures[]): void {
+  const columns = [
+    { head: "profile", cell: (it: ProfileFigures) => it.what },
+    { head: "s", cell: (it: ProfileFigures) => (it.ms / 1000).toFixed(1) },
+    { head: "hub's CPU, ms", cell: (it: ProfileFigures) => it.cpuMs.toFixed(0) },
+  ];
+  console.log(
+    `\n${renderTable(
+      columns,
+      rows.flatMap((it) => it.profile),
+    )}\n`,
+  );
 }
 
 function print(rows: readonly Figures[], rawPerSecond: number): void {
