@@ -147,6 +147,37 @@ async function applyAsAnnounced(
   return done;
 }
 
+describe("a continuous profile", () => {
+  it("keeps its members when it becomes manual, by the command alone", async () => {
+    const name = "auto";
+    const key = objectKey(undefined, name);
+    const spec = { memberSelector: { byLabel: "mesh=auto" }, apply: "Continuous" as const };
+    await createProfile(hub(), { name, spec }, signal);
+    for (const it of ["a", "b"]) await setProfile(hub(), it, name);
+    const isConnected = ({ status }: ClusterMeshProfile) =>
+      status?.state === "Connected" && status.memberStates?.length === 2;
+    await eventuallyOne(hub(), CLUSTER_MESH_PROFILES, key, isConnected);
+    const byHand = hub().mergePatch(CLUSTER_MESH_PROFILES, key, { spec: { apply: "Manual" } });
+    await expect(byHand).rejects.toThrow("a profile that becomes Manual needs applied");
+    const before = await everything();
+    const { profile } = await createProfile(hub(), { name, spec: { apply: "Manual" } }, signal);
+    expect(profile.spec.applied).toMatchObject({ members: ["a", "b"], memberSelector: "mesh=auto" });
+    const { generation = 0 } = profile.metadata;
+    await eventuallyOne(hub(), CLUSTER_MESH_PROFILES, key, ({ status }) => {
+      const drift = findCondition(status?.conditions, "Drift");
+      return drift?.status === "False" && (drift.observedGeneration ?? 0) >= generation;
+    });
+    const after = await everything();
+    const changed = [...after].filter(([it, object]) => !sameJson(object, before.get(it)));
+    expect(changed.map(([it]) => it)).toEqual([" ClusterMeshProfile /auto"]);
+    await createProfile(hub(), { name, spec: { apply: "Continuous" } }, signal);
+    for (const it of ["a", "b"]) await setProfile(hub(), it, null);
+    await hub().delete(CLUSTER_MESH_PROFILES, key);
+    await allSee(MEMBERS);
+    await eventually(hub(), NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-view-auto"));
+  }, 60_000);
+});
+
 describe("a profile that is applied by hand", () => {
   it("changes nothing on any cluster when it is created, and when labels select members", async () => {
     const before = await everything();

@@ -144,6 +144,11 @@ export const PROFILE: JsonSchema = object(
             rule: "!has(self.dataplane) || self.dataplane != 'cilium' || (has(oldSelf.dataplane) && oldSelf.dataplane == 'cilium')",
             message: "dataplane of a profile cannot be changed to cilium, which is not supported yet",
           },
+          {
+            rule: "!has(self.apply) || self.apply != 'Manual' || has(self.applied) || (has(oldSelf.apply) && oldSelf.apply == 'Manual')",
+            message:
+              "a profile that becomes Manual needs applied, or its members would be disconnected; fairlead mesh create NAME --apply Manual writes both",
+          },
         ],
       },
     ),

@@ -4,6 +4,10 @@ import {
   type ClusterMeshProfile,
   type MeshMemberStatus,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { formatMemberSelector } from "#domain/member-selector.ts";
+import { isManual, selectMembers, settingsOf } from "#domain/mesh-members.ts";
+import { byText } from "@fairlead/base/text.ts";
 import { type MeshPlan, named, planMesh, stepsTo } from "#domain/mesh-plan.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
@@ -184,6 +188,26 @@ export async function createProfile(
             ...spec.memberSelector,
           },
         };
-  const patch = { spec: { ...defined(rest), ...defined({ network: spec.network }), ...selector } };
+  const applied = spec.apply === "Manual" ? await presentOf(hub, name, signal) : undefined;
+  const changes = { ...defined(rest), ...defined({ network: spec.network, applied }) };
+  const patch = { spec: { ...changes, ...selector } };
   return { profile: await hub.mergePatch(CLUSTER_MESH_PROFILES, key, patch, { signal }), isNew: false };
+}
+
+/** What is in force of a continuous profile, which keeps its members when it becomes manual; undefined for a manual one. */
+async function presentOf(
+  hub: KubeClient,
+  name: string,
+  signal: AbortSignal,
+): Promise<AppliedMesh | undefined> {
+  const [profiles, members] = await Promise.all([
+    hub.list(CLUSTER_MESH_PROFILES, { signal }),
+    hub.list(MEMBER_CLUSTERS, { signal }),
+  ]);
+  const own = selectMembers(profiles.items, members.items).find((it) => it.profile.metadata.name === name);
+  if (own === undefined || isManual(own.profile)) return undefined;
+  const { spec } = own.profile;
+  const names = own.members.map((it) => it.metadata.name).toSorted(byText);
+  const memberSelector = formatMemberSelector(spec.memberSelector);
+  return named({ ...settingsOf(spec), members: names, memberSelector });
 }

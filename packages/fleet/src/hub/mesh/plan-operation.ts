@@ -11,11 +11,12 @@ import { driftOf, type StatesPlan } from "./plan-states.ts";
 /** What the status of a profile reports of the plan that was applied last. Pure. */
 
 export function planOperation(
-  { spec }: ClusterMeshProfile,
+  profile: ClusterMeshProfile,
   { state, memberStates, error }: StatesPlan,
 ): Partial<NonNullable<ClusterMeshProfile["status"]>> {
-  const { applied } = spec;
-  const isApplied = spec.apply !== "Manual" || applied !== undefined;
+  const { spec } = profile;
+  const applied = isManual(profile) ? spec.applied : undefined;
+  const isApplied = !isManual(profile) || applied !== undefined;
   const selector = applied?.memberSelector ?? formatMemberSelector(spec.memberSelector);
   return {
     state,

@@ -61,7 +61,7 @@ export function planStates(view: StatesView): StatesPlan {
       : []),
   ]);
   const before = new Map((profile.status?.memberStates ?? []).map((it) => [it.name, it]));
-  const isNew = profile.status?.lastOperationId !== profile.spec.applied?.operation;
+  const isNew = isManual && profile.status?.lastOperationId !== profile.spec.applied?.operation;
   const memberStates = [...found]
     .toSorted(([a], [b]) => byText(a, b))
     .map(([name, it]) => withTime(name, it, { before: before.get(name), isNew, nowMs }));
