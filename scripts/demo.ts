@@ -1,8 +1,9 @@
 /**
  * `npm run demo`: brings the lab up, applies the manifests of `examples/` as a user would, and prints what happens. Ends
  * with code 0 only if every step succeeded. With topology nat, members have the same addresses and tunnels to each other.
+ * `npm run demo -- mesh` tells another story: of a profile, a global Service and a network policy.
  *
- *   npm run demo [-- --topology nat] [-- --down] [-- --name NAME]
+ *   npm run demo [-- mesh] [-- --topology nat] [-- --down] [-- --name NAME]
  */
 import { parseArgs } from "node:util";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
@@ -19,9 +20,11 @@ import {
 } from "./demo/serving.ts";
 import { tellFailure, tellScaling } from "./demo/changing.ts";
 import { tellDirectPaths, tellGatewayDeath, tellTunnels } from "./demo/network.ts";
+import { MESH_LAB, tellMesh } from "./demo/mesh.ts";
 import { chapter, say, title } from "./demo/story.ts";
 
-const { values: flags } = parseArgs({
+const { values: flags, positionals: stories } = parseArgs({
+  allowPositionals: true,
   options: {
     down: { type: "boolean", default: false },
     name: { type: "string", default: "demo" },
@@ -89,21 +92,43 @@ function tellWhatNext(demo: Demo, address: string | undefined): void {
   say(`Remove the lab: ./bin/fairlead lab down${name}`);
 }
 
-async function main(): Promise<void> {
+interface Story {
+  readonly title: string;
+  /** Flags of `fairlead lab up`. */
+  readonly flags: readonly string[];
+  readonly tell: (demo: Demo) => Promise<void>;
+}
+
+const ONE_SERVICE = "Fairlead: one service, many clusters";
+const STORIES: ReadonlyMap<string, Story> = new Map([
+  ["flat", { title: ONE_SERVICE, flags: [], tell }],
+  ["nat", { title: ONE_SERVICE, flags: ["--topology", "nat"], tell }],
+  ["mesh", { title: "Fairlead: which clusters share a network", flags: MESH_LAB, tell: tellMesh }],
+]);
+
+/** By the topology, or by its name. */
+function storyOf(): Story {
   if (!["flat", "nat"].includes(flags.topology))
     throw new FleetError("OPTION_INVALID", `--topology must be flat or nat, got ${flags.topology}`);
+  const [name = flags.topology, ...more] = stories;
+  const found = more.length === 0 ? STORIES.get(name) : undefined;
+  if (found !== undefined) return found;
+  throw new FleetError("OPTION_INVALID", `the stories are ${[...STORIES.keys()].join(", ")}`);
+}
+
+async function main(): Promise<void> {
+  const story = storyOf();
   if (await inOwnNamespace()) return;
   const signal = untilInterrupted();
-  title("Fairlead: one service, many clusters");
+  title(story.title);
   say();
-  const topology = flags.topology === "nat" ? "nat" : "flat";
-  const up = ["lab", "up", "--name", flags.name, ...(topology === "nat" ? ["--topology", "nat"] : [])];
+  const up = ["lab", "up", "--name", flags.name, ...story.flags];
   say(`$ fairlead ${up.join(" ")}`);
   say((await fairlead(up, signal)).trimEnd());
   const kubeconfig = (await fairlead(["lab", "kubeconfig", "--name", flags.name], signal)).trim();
-  await tell({
+  await story.tell({
     lab: flags.name,
-    topology,
+    topology: story.flags.includes("nat") ? "nat" : "flat",
     kubeconfig,
     kubectl: findKubectl(`${root}node_modules/.tools`),
     signal,

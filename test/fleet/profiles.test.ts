@@ -57,6 +57,10 @@ beforeAll(async () => {
     await addNode(client, "n1", { address: `192.168.${at}.1`, podCIDR });
     await deploy(client, { name: `of-${name}`, addresses: [`10.${at + 1}.0.5`] });
     await exportBy("mcs", client, { name: `of-${name}` });
+    // A global Service.
+    await deploy(client, { name: "cart", addresses: [`10.${at + 1}.0.6`] });
+    const annotations = { "service.cilium.io/global": "true" };
+    await client.mergePatch(SERVICES, objectKey("work", "cart"), { metadata: { annotations } });
   }
   await allSee(MEMBERS);
 }, 120_000);
@@ -64,11 +68,17 @@ afterAll(() => fleet[Symbol.asyncDispose]());
 
 /** Until each of the members has the services of all of them, and no other ones. */
 async function allSee(names: readonly string[]): Promise<void> {
-  const wanted = names.map((it) => `of-${it}`).toSorted();
-  for (const name of names)
+  const wanted = ["cart", ...names.map((it) => `of-${it}`)].toSorted();
+  for (const name of names) {
     await eventually(fleet.client(name), MCS_SERVICE_IMPORTS, (all) =>
       sameJson(all.map((it) => it.metadata.name).toSorted(), wanted),
     );
+    await eventually(
+      fleet.client(name),
+      ENDPOINT_SLICES,
+      (all) => all.filter((it) => it.metadata.name.endsWith("-global")).length === names.length - 1,
+    );
+  }
 }
 
 const ON_HUB: readonly Resource[] = [
@@ -94,16 +104,16 @@ const ON_MEMBERS: readonly Resource[] = [
   SERVICES,
 ];
 
-/** Everything that is there, without what servers and status writers add. */
+/** Everything that is there, without what servers add, and of each status the clusters that it lists. */
 async function everything(): Promise<ReadonlyMap<string, unknown>> {
   const objects = new Map<string, unknown>();
   const read = async (cluster: string, client: KubeClient, kinds: readonly Resource[]): Promise<void> => {
     for (const of of kinds)
       for (const it of (await client.list(of)).items) {
-        const { metadata, status: _status, ...rest } = it as KubeObject & { status?: unknown };
+        const { metadata, status, ...rest } = it as KubeObject & { status?: { clusters?: unknown } };
         const { namespace = "", name } = metadata;
         const key = { cluster, isOnHub: cluster === "hub", kind: of.kind, namespace, name };
-        objects.set(keyOfObject(key), rest);
+        objects.set(keyOfObject(key), { ...rest, clusters: status?.clusters ?? [] });
       }
   };
   await read("hub", hub(), ON_HUB);
@@ -217,27 +227,27 @@ describe("a profile that is applied by hand", () => {
       ],
     });
     const status = summarizeMesh(done, await readMesh(hub(), signal), { version: "0.1.0", nowMs: 0 });
-    expect(status.globalServices).toEqual(["work/of-a", "work/of-b"]);
+    expect(status.globalServices).toEqual(["work/cart", "work/of-a", "work/of-b"]);
     expect((await plan()).plan.changes).toEqual([]);
   });
 
   it("keeps its members when labels and settings change, until it is applied again, and goes back as announced", async () => {
     await setProfile(hub(), "a", null);
     await setProfile(hub(), "c", "prod");
-    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { defaultGlobalNamespace: false } });
+    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { policyDefaultLocalCluster: false } });
     await eventuallyOne(hub(), CLUSTER_MESH_PROFILES, PROFILE, (it) => {
       const drift = findCondition(it.status?.conditions, "Drift");
       return drift?.message === '"fairlead mesh apply" would add c, remove a, change settings';
     });
     await allSee(["a", "b"]);
     const { plan: planned } = await plan();
-    expect(planned.settings).toEqual(["defaultGlobalNamespace"]);
+    expect(planned.settings).toEqual(["policyDefaultLocalCluster"]);
     await applyAsAnnounced("selected", [
       ["b", "c"],
       ["a", "d"],
     ]);
     const network = await fleet.client("b").get(MESH_NETWORKS, objectKey("fleet-system", "prod"));
-    expect(network.spec.defaultGlobalNamespace).toBe(false);
+    expect(network.spec.policyDefaultLocalCluster).toBe(false);
     await applyAsAnnounced("before", [
       ["a", "b"],
       ["c", "d"],
@@ -280,7 +290,7 @@ describe("a profile that is applied by hand", () => {
 
   it("is not applied from a plan that is older than the profile", async () => {
     const { profile, plan: planned } = await plan();
-    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { policyDefaultLocalCluster: false } });
+    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { defaultGlobalNamespace: false } });
     const options = { wait: false, timeoutMs: 1000 };
     const late = applyPlan(hub(), { plan: planned, profile, options }, deps, signal);
     await expect(late).rejects.toSatisfy((error) => hasCode(error, "API_CONFLICT"));

@@ -1,5 +1,5 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { derivedServiceName, mailboxName } from "#api/fairlead.dev/cluster-names.ts";
+import { derivedServiceName, globalSliceName, mailboxName } from "#api/fairlead.dev/cluster-names.ts";
 import { ISOLATION_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { NODE_AGENTS } from "#api/fairlead.dev/node-agents.ts";
 import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
@@ -27,6 +27,8 @@ export interface MeshExport {
   readonly name: string;
   /** Names of its EndpointSliceExports. */
   readonly slices: readonly string[];
+  /** Whether its Service is global, so that endpoints of other global ones are put next to its own. */
+  readonly isGlobal?: boolean;
 }
 
 /** "hub", or the name of a member, then kind, namespace and name. */
@@ -151,8 +153,17 @@ function addServices(
       add(importer, ["ServiceImport", namespace, name], clusters);
       add(importer, ["Service", namespace, derivedServiceName(namespace, name)], "");
       for (const it of slices) add(importer, ["EndpointSlice", namespace, it], "");
+      for (const it of globalSlices([first, ...others], importer))
+        add(importer, ["EndpointSlice", namespace, it], "");
     }
   }
+}
+
+/** Slices of other clusters next to those of a global Service. */
+function globalSlices(shared: readonly MeshExport[], importer: string): string[] {
+  const global = shared.filter((it) => it.isGlobal === true);
+  if (!global.some((it) => it.cluster === importer)) return [];
+  return global.filter((it) => it.cluster !== importer).flatMap((it) => it.slices.map(globalSliceName));
 }
 
 export type MeshAction = "create" | "update" | "delete";

@@ -11,7 +11,7 @@ import {
   MANAGED_BY_LABEL as SLICE_MANAGER_LABEL,
   SERVICE_NAME_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
+import { GLOBAL_SLICE_SUFFIX, sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
 import { GLOBAL_SERVICE_LABEL, GLOBAL_SLICE_MANAGER, MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
 import {
   IMPORTED_SERVICES,
@@ -237,17 +237,10 @@ export function isImported(slice: EndpointSlice): boolean {
   return manager === MCS_SLICE_MANAGER || manager === FLEET_SLICE_MANAGER || manager === GLOBAL_SLICE_MANAGER;
 }
 
-const GLOBAL_SUFFIX = "-global";
-
-/** The name of the slice next to those of a global Service: the one behind the import, in the same namespace, has that of the source. */
-export function globalSliceName(source: string): string {
-  return `${source}${GLOBAL_SUFFIX}`;
-}
-
 /** The name, on the hub, of what an imported slice is made from. */
 export function sourceNameOf({ metadata: { name, labels } }: EndpointSlice): string {
-  return labels?.[SLICE_MANAGER_LABEL] === GLOBAL_SLICE_MANAGER && name.endsWith(GLOBAL_SUFFIX)
-    ? name.slice(0, -GLOBAL_SUFFIX.length)
+  return labels?.[SLICE_MANAGER_LABEL] === GLOBAL_SLICE_MANAGER && name.endsWith(GLOBAL_SLICE_SUFFIX)
+    ? name.slice(0, -GLOBAL_SLICE_SUFFIX.length)
     : name;
 }
 

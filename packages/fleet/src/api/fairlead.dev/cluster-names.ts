@@ -67,6 +67,13 @@ export function sliceExportName(cluster: string, namespace: string, slice: strin
   return `${head}-${shortHash(`${cluster}/${namespace}/${slice}`, SLICE_HASH_LENGTH)}`;
 }
 
+export const GLOBAL_SLICE_SUFFIX = "-global";
+
+/** The name of the slice next to those of a global Service: the one behind the import, in the same namespace, has that of the source. */
+export function globalSliceName(source: string): string {
+  return `${source}${GLOBAL_SLICE_SUFFIX}`;
+}
+
 /** Whether a cluster can have this name: a label of RFC 1123, which also fits a label value and a DNS name. */
 export function isClusterName(text: string): boolean {
   return text.length <= LABEL_LIMIT && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(text);

@@ -1,5 +1,6 @@
 import { CLUSTER_MESH_PROFILES, type ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { clusterOfMailbox, isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
+import { isGlobalExport, readExport } from "#domain/exported-service.ts";
 import type { MeshFleet } from "#domain/mesh-objects.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -38,12 +39,15 @@ function fleetOf(snapshot: FleetSnapshot, views: readonly string[]): MeshFleet {
     namespaces: new Map(
       snapshot.reports.map((it) => [it.metadata.name, new Set(it.spec.namespaces)] as const),
     ),
-    exports: snapshot.exports.flatMap(({ metadata, spec }) => {
+    exports: snapshot.exports.flatMap((object) => {
+      const { metadata, spec } = object;
       const cluster = clusterOfMailbox(metadata.namespace);
-      if (cluster === undefined || spec === undefined) return [];
+      const exported = readExport(object);
+      if (cluster === undefined || spec === undefined || exported === undefined) return [];
       const { namespace, name } = spec.serviceReference;
+      const isGlobal = isGlobalExport(exported);
       const own = slices.get([metadata.namespace, namespace, name].join("/")) ?? [];
-      return [{ cluster, namespace, name, slices: own.map((it) => it.metadata.name) }];
+      return [{ cluster, namespace, name, slices: own.map((it) => it.metadata.name), isGlobal }];
     }),
   };
 }

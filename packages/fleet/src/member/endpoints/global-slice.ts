@@ -12,7 +12,7 @@ import {
   MCS_SERVICE_NAME_LABEL,
   MCS_SOURCE_CLUSTER_LABEL,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { globalSliceName } from "../informers.ts";
+import { globalSliceName } from "#api/fairlead.dev/cluster-names.ts";
 import type { GlobalUse } from "./global-choice.ts";
 import type { SourceSlice } from "./import-plan.ts";
 
