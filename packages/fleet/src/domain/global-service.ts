@@ -22,7 +22,7 @@ export const GLOBAL_SERVICE_GROUP = "service.cilium.io";
 
 /** Annotation of an EndpointSlice: the weight of each of its endpoints. 0: they get no new connections. */
 export const SLICE_WEIGHT_ANNOTATION = "service.cilium.io/weight";
-/** Maglev tables have no use for more. */
+/** More than any known use. */
 export const MAX_SLICE_WEIGHT = 65_535;
 
 /** Settings of Cilium's own service proxy, with the values that say what every proxy does. */
