@@ -6,10 +6,8 @@ import {
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { CILIUM_NETWORK_POLICIES } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
-import {
-  CUSTOM_RESOURCE_DEFINITIONS,
-  type CustomResourceDefinition,
-} from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { CILIUM_CRDS } from "@fairlead/fleet/api/cilium.io/crds.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -138,12 +136,16 @@ describe("pods of other clusters", () => {
 
   it("are known to policies of Cilium's kinds, and nodes as well where these need them", async () => {
     const client = fleet.client("b");
-    await client.create(CUSTOM_RESOURCE_DEFINITIONS, CILIUM_POLICIES);
+    for (const crd of CILIUM_CRDS) await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd);
     const metadata = { namespace: "shop", name: "nodes-and-db" };
     const ofA = { "k8s:io.cilium.k8s.policy.cluster": "a" };
     await run("a", "db-2", { labels: { app: "db" }, address: "10.1.0.8" });
     await eventually(client, CUSTOM_RESOURCE_DEFINITIONS, (all) =>
-      all.some((it) => it.status?.conditions?.some((one) => one.type === "Established") === true),
+      all.some(
+        (it) =>
+          it.spec.group === "cilium.io" &&
+          it.status?.conditions?.some((one) => one.type === "Established") === true,
+      ),
     );
     await client.create(CILIUM_NETWORK_POLICIES, {
       metadata,
@@ -156,12 +158,37 @@ describe("pods of other clusters", () => {
       },
     });
     await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.8 {"app":"db"}']);
+    await eventuallyOne(
+      client,
+      CILIUM_NETWORK_POLICIES,
+      objectKey("shop", "nodes-and-db"),
+      (it) => it.status?.conditions?.some((one) => one.type === "Valid" && one.status === "True") === true,
+    );
     const isOfNodes = ({ spec }: IdentitySlice) => spec.type === "Nodes" && spec.cluster === "a";
     await eventually(client, IDENTITY_SLICES, (all) => all.some(isOfNodes), IN_SYSTEM);
     const ofNodes = (await slicesIn("b")).find(isOfNodes);
     expect(ofNodes?.spec.nodes).toEqual([{ name: "n1", addresses: ["192.168.0.1"] }]);
     await client.delete(CILIUM_NETWORK_POLICIES, objectKey("shop", "nodes-and-db"));
     await known("b", ['10.1.0.5 {"app":"web"}']);
+  });
+
+  it("are not what a policy names that is refused in part: its condition says which field", async () => {
+    const client = fleet.client("b");
+    const toPorts = [{ ports: [{ port: "80" }], rules: { http: [{ method: "GET" }] } }];
+    const spec = { endpointSelector: {}, ingress: [{ fromEntities: ["host"], toPorts }] };
+    await client.create(CILIUM_NETWORK_POLICIES, { metadata: { namespace: "shop", name: "http" }, spec });
+    const [condition] =
+      (
+        await eventuallyOne(
+          client,
+          CILIUM_NETWORK_POLICIES,
+          objectKey("shop", "http"),
+          (it) => it.status?.conditions !== undefined,
+        )
+      ).status?.conditions ?? [];
+    expect(condition).toMatchObject({ type: "Valid", status: "False", reason: "PartlyEnforced" });
+    expect(condition?.message).toContain("spec.ingress[0].toPorts[0].rules.http");
+    await client.delete(CILIUM_NETWORK_POLICIES, objectKey("shop", "http"));
   });
 
   it("are not known any more without the policy", async () => {
@@ -207,30 +234,3 @@ describe("in a parallel network, pods of other clusters", () => {
     await known("b", [`${attached?.ipv4},${attached?.ipv6} {"app":"api"}`]);
   }, 40_000);
 });
-
-const ANYTHING: object = { "x-kubernetes-preserve-unknown-fields": true };
-
-/** As Cilium serves it, without its schema. */
-const CILIUM_POLICIES: CustomResourceDefinition = {
-  apiVersion: "apiextensions.k8s.io/v1",
-  kind: "CustomResourceDefinition",
-  metadata: { name: "ciliumnetworkpolicies.cilium.io" },
-  spec: {
-    group: "cilium.io",
-    scope: "Namespaced",
-    names: {
-      kind: "CiliumNetworkPolicy",
-      listKind: "CiliumNetworkPolicyList",
-      plural: "ciliumnetworkpolicies",
-      singular: "ciliumnetworkpolicy",
-    },
-    versions: [
-      {
-        name: "v2",
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: "object", ...ANYTHING } },
-      },
-    ],
-  },
-};

@@ -190,6 +190,10 @@ const MEMBER_NET: readonly Access[] = [
   // For the network policies of all clusters.
   allow(PODS, WATCH),
   ...POLICIES.map((it) => allow(it, WATCH)),
+  // What is not enforced of them.
+  ...[CILIUM_NETWORK_POLICIES, CILIUM_CLUSTERWIDE_NETWORK_POLICIES, CLUSTER_NETWORK_POLICIES].flatMap(
+    (it) => [allow(it, ["get"]), allow(it, ["patch"], { subresource: "status" })],
+  ),
   allow(SERVICE_CIDRS, ["list"]),
   allow(SERVICES, ["create", "patch", "delete"]),
   // What came of the annotations of global Services.

@@ -41,6 +41,8 @@ export interface PolicyReaderOptions {
   readonly isEnding: (namespace: string) => boolean;
   readonly upsert: (policy: CompiledPolicy) => void;
   readonly remove: (key: string) => void;
+  /** Called with each policy, when it is compiled. */
+  readonly onCompiled?: (kind: PolicyKind, object: KubeObject, compilation: Compilation) => void;
 }
 
 interface Read {
@@ -111,7 +113,9 @@ export class PolicyReader {
       this.#policies.delete(id);
       return;
     }
-    const { policies, reads } = compilePolicy(policy.kind, policy.object, settings, this.#objects());
+    const compilation = compilePolicy(policy.kind, policy.object, settings, this.#objects());
+    const { policies, reads } = compilation;
+    this.#options.onCompiled?.(policy.kind, policy.object, compilation);
     const keys = policies.map((it) => it.key);
     for (const it of known) if (!keys.includes(it)) remove(it);
     for (const it of policies) upsert(it);

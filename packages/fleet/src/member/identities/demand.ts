@@ -8,6 +8,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { isInGlobalNamespace } from "../global-services.ts";
 import type { Session } from "../session.ts";
+import type { PolicyConditions } from "./policy-conditions.ts";
 
 interface Reading {
   readonly isLocalByDefault: boolean;
@@ -20,11 +21,13 @@ interface Reading {
 export class PolicyDemand implements AsyncDisposable {
   readonly #session: Session;
   readonly #onChange: () => void;
+  readonly #conditions: PolicyConditions;
   #reading: Reading | undefined;
 
-  constructor(session: Session, onChange: () => void) {
+  constructor(session: Session, onChange: () => void, conditions: PolicyConditions) {
     this.#session = session;
     this.#onChange = onChange;
+    this.#conditions = conditions;
   }
 
   /** @param isLocalByDefault - Whether peers that name no cluster are those of the own one. */
@@ -56,6 +59,7 @@ export class PolicyDemand implements AsyncDisposable {
       },
       upsert: (policy) => void policies.set(policy.key, policy),
       remove: (key) => void policies.delete(key),
+      onCompiled: (...compiled) => this.#conditions.compiled(...compiled),
     });
     for (const it of [here.services, here.slices])
       stack.use(

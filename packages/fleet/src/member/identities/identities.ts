@@ -22,6 +22,7 @@ import { PolicyDemand } from "./demand.ts";
 import { groupOfSlice } from "./groups.ts";
 import { IdentityMailbox, namespaceKey, NODES_KEY, podsKey, publishedKey } from "./mailbox.ts";
 import { Pods } from "./pods.ts";
+import { PolicyConditions } from "./policy-conditions.ts";
 import { publishNamespace, publishNodes, publishPods, type Publisher } from "./publish.ts";
 import { IdentitySource, type Scope, selectorOf } from "./source.ts";
 
@@ -36,6 +37,8 @@ const DEMAND = objectKey(undefined, "demand");
 const AGE = objectKey(undefined, "age");
 /** Of keys: "copy/<name>" is a slice of another member. */
 const COPY = "copy";
+/** Of keys: "condition/<name>" is the condition of a policy. */
+const CONDITION = "condition";
 
 /**
  * What this cluster needs to know of the pods of others goes to its mailbox, and what others need to know of its pods; what others
@@ -46,7 +49,8 @@ export function createIdentities({ session, mesh }: Parts): {
   readonly onSilence: (isSilent: boolean) => void;
 } {
   const { cluster, deps, fleet, here, hub, local } = session;
-  const policies = new PolicyDemand(session, () => enqueue(DEMAND));
+  const conditions = new PolicyConditions(session, (name) => enqueue(objectKey(CONDITION, name)));
+  const policies = new PolicyDemand(session, () => enqueue(DEMAND), conditions);
   const enqueue = (key: ObjectKey): void => controller.enqueue(key);
   const copyKey = (name: string): ObjectKey => objectKey(COPY, name);
   const mailbox = new IdentityMailbox(session, {
@@ -179,6 +183,7 @@ export function createIdentities({ session, mesh }: Parts): {
         if (key === DEMAND) return follow(signal);
         if (key === AGE) return age();
         const { namespace: kind, name } = splitKey(key);
+        if (kind === CONDITION) return conditions.write(name, signal);
         return kind === COPY ? copy(name, signal) : publish(key, signal);
       },
       concurrency: 8,
