@@ -1,7 +1,7 @@
 import type { Flow, Traffic, Verdict } from "#policy/enforced.ts";
 import type { CompiledPolicy, Way } from "#policy/model.ts";
 import { addressesOf, type End, trafficText } from "./ends.ts";
-import { type ClusterView, nameOf } from "./view.ts";
+import { type ClusterView, nameOf, podName } from "./view.ts";
 
 /** Why a flow is allowed or denied, at both ends. Pure. */
 
@@ -25,16 +25,25 @@ export interface EndExplanation {
 }
 
 export function explain(views: readonly ClusterView[], from: End, to: End, traffic: Traffic): Explanation {
-  const [source, destination] = addressesOf(from, to);
-  const flow: Flow = { source, destination, traffic };
-  const egress = endVerdict(views, from, "egress", flow);
-  const ingress = endVerdict(views, to, "ingress", flow);
+  const egress = endVerdict(views, { from, to, traffic }, "egress");
+  const ingress = endVerdict(views, { from, to, traffic }, "ingress");
   const both = new Set([egress.verdict, ingress.verdict]);
   const verdict = both.has("Denied") ? "Denied" : both.has("Unknown") ? "Unknown" : "Allowed";
   return { from: from.text, to: to.text, traffic: trafficText(traffic), verdict, egress, ingress };
 }
 
-function endVerdict(views: readonly ClusterView[], end: End, way: Way, flow: Flow): EndExplanation {
+interface Question {
+  readonly from: End;
+  readonly to: End;
+  readonly traffic: Traffic;
+}
+
+function endVerdict(
+  views: readonly ClusterView[],
+  { from, to, traffic }: Question,
+  way: Way,
+): EndExplanation {
+  const [end, other] = way === "egress" ? [from, to] : [to, from];
   const { pod } = end;
   if (pod === undefined) return { verdict: "Allowed", reason: "the address is not that of a known pod" };
   const view = views.find((it) => it.of.cluster === pod.cluster);
@@ -44,7 +53,21 @@ function endVerdict(views: readonly ClusterView[], end: End, way: Way, flow: Flo
       reason: `the policies of ${pod.cluster} were not read`,
       remedy: `add the context of ${pod.cluster} to --contexts`,
     };
-  return reasonOf(view.enforced.verdict(flow, way), view.deciding(pod, way), end, way);
+  const [source, destination] = addressesOf(asKnown(view, from), asKnown(view, to));
+  const flow: Flow = { source, destination, traffic };
+  const explained = reasonOf(view.enforced.verdict(flow, way), view.deciding(pod, way), end, way);
+  if (other.pod === undefined || view.find(other.pod) !== undefined) return explained;
+  return {
+    ...explained,
+    reason: `${explained.reason}; ${pod.cluster} does not know ${podName(other.pod)} by its labels`,
+  };
+}
+
+/** A cluster may know a pod by other addresses than its own cluster does: in a parallel network by its fleet addresses. */
+function asKnown(view: ClusterView, end: End): End {
+  const known = end.pod && view.find(end.pod);
+  if (known === undefined || end.addresses.every((it) => known.addresses.includes(it))) return end;
+  return { ...end, addresses: known.addresses };
 }
 
 function reasonOf(

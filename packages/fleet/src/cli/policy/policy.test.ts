@@ -77,6 +77,23 @@ describe("fairlead policy explain", () => {
     await expect(texts.join("\n\n")).toMatchFileSnapshot("goldens/explain.txt");
   });
 
+  it("asks each cluster by the addresses that it knows of the other's pods", () => {
+    const admit = policy("west", {
+      podSelector: app("cart"),
+      ingress: [{ from: [{ podSelector: app("front", "west") }] }],
+    });
+    const near = {
+      ...objects("east", admit),
+      pods: [...PODS.slice(0, 2), pod("west", "front", "10.112.0.1")],
+    };
+    const far = { ...objects("west"), pods: PODS.slice(2) };
+    const views = [new ClusterView(near), new ClusterView(far)];
+    expect(explained(views, "10.2.0.1", "shop/cart", "80")).toMatch(/^Allowed/);
+    expect(explained(views, "10.2.0.2", "shop/cart", "80")).toContain(
+      "east does not know west/shop/cart by its labels",
+    );
+  });
+
   it.each([
     ["a/b/c/d", "shop/cart", "80", "NAMESPACE/POD"],
     ["shop/none", "shop/cart", "80", "no pod shop/none"],

@@ -40,12 +40,14 @@ export class ClusterView {
   readonly enforced: Enforced;
   readonly compilations: readonly Compilation[];
   readonly #namespaces: ReadonlyMap<string, PolicyNamespace>;
+  readonly #pods: ReadonlyMap<string, PolicyPod>;
 
   constructor(of: ClusterObjects) {
     this.of = of;
     const settings = { ...of, cidrMatchesPods: false, cidrMatchesNodes: false };
     this.compilations = of.policies.map((it) => compilePolicy(it.kind, it.object, settings, of.objects));
     this.#namespaces = new Map(of.namespaces.map((it) => [`${it.cluster}/${it.name}`, it]));
+    this.#pods = new Map(of.pods.map((it) => [podName(it), it]));
     const resolver = new Resolver({ cluster: of.cluster });
     for (const it of of.pods) resolver.upsertPod(it);
     for (const it of of.namespaces) resolver.upsertNamespace(it);
@@ -58,6 +60,11 @@ export class ClusterView {
 
   get policies(): readonly CompiledPolicy[] {
     return this.compilations.flatMap((it) => it.policies);
+  }
+
+  /** The pod as this cluster knows it. */
+  find(pod: PolicyPod): PolicyPod | undefined {
+    return this.#pods.get(podName(pod));
   }
 
   isSelected(pod: PolicyPod, selector: Selector): boolean {

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
+import { MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { addressesOf, endOf, trafficOf } from "@fairlead/fleet/cli/policy/ends.ts";
+import { explain } from "@fairlead/fleet/cli/policy/explain.ts";
+import { lint } from "@fairlead/fleet/cli/policy/lint.ts";
+import { readCluster } from "@fairlead/fleet/cli/policy/read.ts";
+import { ClusterView } from "@fairlead/fleet/cli/policy/view.ts";
+import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
+import { addNode, createProfile, setProfile } from "../support/mesh.ts";
+import { admit, runPod } from "../support/pods.ts";
+import { eventually } from "../support/waiting.ts";
+
+/** "fairlead policy", with what real agents wrote. */
+
+let fleet: TestFleet;
+const signal = new AbortController().signal;
+
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a", "b"] });
+  await createProfile(fleet.client("hub"), "p", { network: { mode: "flat" } });
+  for (const [at, name] of ["a", "b"].entries()) {
+    const client = fleet.client(name);
+    await addNode(client, "n1", { address: `192.168.${at}.1`, podCIDR: `10.${at + 1}.0.0/16` });
+    await ensureNamespace(client, "shop");
+    await setProfile(fleet.client("hub"), name, "p");
+    await eventually(client, MESH_NETWORKS, (all) => all.length === 1);
+  }
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+it("explains and checks policies by what the members know of each other", async () => {
+  await runPod(fleet.client("a"), "front", {
+    namespace: "shop",
+    labels: { app: "front" },
+    address: "10.1.0.5",
+  });
+  await runPod(fleet.client("b"), "cart", {
+    namespace: "shop",
+    labels: { app: "cart" },
+    address: "10.2.0.5",
+  });
+  const labels = { app: "front", "io.cilium.k8s.policy.cluster": "a" };
+  await admit(fleet.client("b"), "front-of-a", { namespace: "shop", labels });
+  await eventually(fleet.client("b"), IDENTITY_SLICES, (all) => all.some((it) => it.spec.type === "Pods"));
+  const views = await Promise.all(
+    ["a", "b"].map(async (it) => new ClusterView(await readCluster(fleet.client(it), it, signal))),
+  );
+  const ends = [endOf("a/shop/front", views), endOf("b/shop/cart", views)] as const;
+  const [, destination] = addressesOf(...ends);
+  const there = explain(views, ...ends, trafficOf("8080", destination));
+  expect(there).toMatchObject({
+    verdict: "Allowed",
+    ingress: { rule: "NetworkPolicy shop/front-of-a spec.ingress[0]" },
+  });
+  expect(explain(views, ends[1], ends[1], trafficOf("8080", destination)).verdict).toBe("Denied");
+  expect(lint(views)).toEqual([]);
+}, 40_000);
+
+it("says what a cluster lacks that is in no network", async () => {
+  await expect(readCluster(fleet.client("hub"), "the hub", signal)).rejects.toThrow(
+    "the hub is not in a network: it has no MeshNetwork in fleet-system",
+  );
+});
