@@ -18,7 +18,14 @@ import { TRAFFIC_ROUTES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffi
 import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { POLICY_CRDS } from "@fairlead/fleet/api/crds.ts";
+import {
+  CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  CILIUM_NETWORK_POLICIES,
+} from "@fairlead/fleet/api/cilium.io/v2/types.ts";
+import { CLUSTER_NETWORK_POLICIES } from "@fairlead/fleet/api/policy.networking.k8s.io/v1alpha2/types.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
@@ -262,6 +269,43 @@ export async function knowPods(fleet: TestFleet): Promise<void> {
   for (const client of [hub, a]) await eventually(client, IDENTITY_SLICES, (all) => all.length === 0);
   await b.delete(PODS, objectKey("work", "web"), { gracePeriodSeconds: 0 });
   await b.delete(NODES, objectKey(undefined, "n3"));
+  await refusePolicies(fleet.client("a"));
+}
+
+/** Policies of each kind whose status has conditions, all with a field that is not enforced. */
+async function refusePolicies(client: KubeClient): Promise<void> {
+  for (const crd of POLICY_CRDS)
+    await client.apply(CUSTOM_RESOURCE_DEFINITIONS, crd, { fieldManager: "test" });
+  await eventually(client, CUSTOM_RESOURCE_DEFINITIONS, (all) =>
+    POLICY_CRDS.every((wanted) =>
+      all
+        .find((it) => it.metadata.name === wanted.metadata.name)
+        ?.status?.conditions?.some((it) => it.type === "Established" && it.status === "True"),
+    ),
+  );
+  const cilium = { endpointSelector: {}, ingress: [{ fromEntities: ["moon"] }] };
+  const metadata = { name: "refused" };
+  await client.create(CILIUM_NETWORK_POLICIES, {
+    metadata: { ...metadata, namespace: "work" },
+    spec: cilium,
+  });
+  await client.create(CILIUM_CLUSTERWIDE_NETWORK_POLICIES, { metadata, spec: cilium });
+  const ingress = [
+    {
+      action: "Accept" as const,
+      from: [{ namespaces: {}, pods: { namespaceSelector: {}, podSelector: {} } }],
+    },
+  ];
+  const spec = { tier: "Admin" as const, priority: 1, subject: { namespaces: {} }, ingress };
+  await client.create(CLUSTER_NETWORK_POLICIES, { metadata, spec });
+  const kinds = [CILIUM_NETWORK_POLICIES, CILIUM_CLUSTERWIDE_NETWORK_POLICIES, CLUSTER_NETWORK_POLICIES];
+  for (const kind of kinds)
+    await eventually<KubeObject & { status?: { conditions?: Condition[] } }>(client, kind, (all) =>
+      all.some((it) => it.status?.conditions?.some((one) => one.status === "False")),
+    );
+  await client.delete(CILIUM_NETWORK_POLICIES, objectKey("work", "refused"));
+  await client.delete(CILIUM_CLUSTERWIDE_NETWORK_POLICIES, objectKey(undefined, "refused"));
+  await client.delete(CLUSTER_NETWORK_POLICIES, objectKey(undefined, "refused"));
 }
 
 /** Endpoints that the hub refuses twice, on a server without policies: the same event twice. */
