@@ -263,6 +263,7 @@ class NodeAgent implements NodeAgentComponent {
   async #readPaths(signal: AbortSignal): Promise<Reported> {
     const state = readState(this.#informers, this.#options.nodeName);
     const observed = await this.#tunnels.observe(signal);
+    this.#probes.noteBytes(bytesOf(observed));
     return {
       gateway: state?.gateway,
       relays: state?.network.relays ?? [],
@@ -274,10 +275,7 @@ class NodeAgent implements NodeAgentComponent {
   }
 
   async #bytesOfTunnels(): Promise<ReadonlyMap<string, number>> {
-    const observed = await this.#tunnels.observe(this.#stop.signal);
-    return new Map(
-      observed.map(({ pair, peer }) => [tunnelTarget(pair), (peer?.rxBytes ?? 0) + (peer?.txBytes ?? 0)]),
-    );
+    return bytesOf(await this.#tunnels.observe(this.#stop.signal));
   }
 
   #planAllocations({ block, network }: NodeState): Allocations {
@@ -389,4 +387,11 @@ class NodeAgent implements NodeAgentComponent {
       ),
     });
   }
+}
+
+/** Sent and received, by target. */
+function bytesOf(tunnels: Awaited<ReturnType<Tunnels["observe"]>>): ReadonlyMap<string, number> {
+  return new Map(
+    tunnels.map(({ pair, peer }) => [tunnelTarget(pair), (peer?.rxBytes ?? 0) + (peer?.txBytes ?? 0)]),
+  );
 }

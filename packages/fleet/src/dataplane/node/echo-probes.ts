@@ -109,6 +109,11 @@ export class EchoProbes implements AsyncDisposable {
     return { isAlive, isAnswering, rttMs, loss, mtu: mtu?.mtu };
   }
 
+  /** Bytes of tunnels that were read for another purpose, by target. */
+  noteBytes(bytes: ReadonlyMap<string, number>): void {
+    this.#use.note(bytes, this.#time.at(this.#options.clock.monotonic()));
+  }
+
   /** Whether it carries traffic. */
   isUsed(id: string): boolean {
     return this.#use.isUsed(id, this.#time.at(this.#options.clock.monotonic()));

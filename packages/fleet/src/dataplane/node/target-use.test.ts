@@ -98,6 +98,22 @@ describe("the use of targets", () => {
     expect(reads).toBe(0);
   });
 
+  it("takes note of a flow of few packets by the bytes that were read for a report, and not of probes", async () => {
+    const { use, turn } = world();
+    const probes = 4 * 128 * 2 + 4 * 1440;
+    for (let second = 0; second < 30; second += 5) {
+      await turn(second * 1000, { packets: 10 });
+      use.note(
+        new Map([
+          ["tunnel/a", second * 40_000],
+          ["tunnel/b", second * probes],
+        ]),
+        second * 1000,
+      );
+    }
+    expect(["tunnel/a", "tunnel/b"].map((it) => use.isUsed(it, 26_000))).toEqual([true, false]);
+  });
+
   it("takes traffic between nodes for all targets of the device", async () => {
     const { use, turn } = world();
     for (let at = 0; at < 20; at += 1) await turn(at * 250, { device: "fl-vxlan", packets: 100 });

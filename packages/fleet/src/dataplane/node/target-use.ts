@@ -45,6 +45,7 @@ export class TargetUse {
   /** Of the last WINDOW_MS. */
   #packets: readonly Reading<ReadonlyMap<string, number>>[] = [];
   #bytes: Reading<ReadonlyMap<string, number>> | undefined;
+  #noted: Reading<ReadonlyMap<string, number>> | undefined;
 
   constructor(options: TargetUseOptions) {
     this.#options = options;
@@ -52,6 +53,16 @@ export class TargetUse {
 
   isUsed(id: string, nowMs: number): boolean {
     return nowMs < (this.#usedUntilMs.get(id) ?? Number.NEGATIVE_INFINITY);
+  }
+
+  /** Bytes that were read for another purpose: they show flows of few packets, which the counters of devices do not. */
+  note(values: ReadonlyMap<string, number>, nowMs: number): void {
+    const before = this.#noted;
+    this.#noted = { atMs: nowMs, values };
+    if (before === undefined || nowMs - before.atMs < LOOK_MS) return;
+    for (const [id, bytes] of values)
+      if (isTraffic(bytes - (before.values.get(id) ?? bytes), nowMs - before.atMs))
+        this.#usedUntilMs.set(id, nowMs + HOLD_MS);
   }
 
   async look(targets: readonly Target[], nowMs: number): Promise<void> {
@@ -79,10 +90,14 @@ export class TargetUse {
     const isFirst = elapsedMs > 2 * LOOK_MS;
     for (const { id } of targets) {
       const bytes = values.get(id);
-      const isUsed =
-        bytes === undefined || ((bytes - (before?.values.get(id) ?? bytes)) * 1000) / elapsedMs > IDLE_BYTES;
+      const isUsed = bytes === undefined || isTraffic(bytes - (before?.values.get(id) ?? bytes), elapsedMs);
       if (isUsed && !isFirst) this.#usedUntilMs.set(id, nowMs + HOLD_MS);
       else if (isFirst && !this.isUsed(id, nowMs)) this.#usedUntilMs.set(id, nowMs + 2 * LOOK_MS);
     }
   }
+}
+
+/** Whether a tunnel carried more than probes. */
+function isTraffic(bytes: number, elapsedMs: number): boolean {
+  return (bytes * 1000) / elapsedMs > IDLE_BYTES;
 }
