@@ -3,6 +3,7 @@
  * c each, which serve ports 80 and 81. Loopback is not looked at.
  */
 
+import type { ClusterNetworkPolicy } from "@fairlead/fleet/api/policy.networking.k8s.io/v1alpha2/types.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import type { PolicyWorld, Verb } from "./policy-world.ts";
 
@@ -12,15 +13,20 @@ type Peers = NonNullable<NonNullable<Spec["ingress"]>[number]["from"]>;
 /** A pod as "x/a". */
 export type IsAllowed = (from: string, to: string, port: number, world: PolicyWorld) => boolean;
 
+/** Objects, or what makes them once it is known which addresses pods have. */
+type Given<T> = readonly T[] | ((world: PolicyWorld) => readonly T[]);
+
 export interface PolicyCase {
   readonly name: string;
   /** How pods ask. Default: "tcp". */
   readonly verb?: Verb;
-  readonly policies: readonly NetworkPolicy[] | ((world: PolicyWorld) => readonly NetworkPolicy[]);
+  readonly policies: Given<NetworkPolicy>;
+  readonly clusterPolicies?: Given<ClusterNetworkPolicy>;
   readonly allows: IsAllowed;
   /** What happens after the policies are there. */
   readonly change?: {
     readonly policies?: readonly NetworkPolicy[];
+    readonly clusterPolicies?: readonly ClusterNetworkPolicy[];
     readonly labels?: Readonly<Record<string, Readonly<Record<string, string>>>>;
     readonly namespaceLabels?: Readonly<Record<string, Readonly<Record<string, string>>>>;
     readonly allows: IsAllowed;

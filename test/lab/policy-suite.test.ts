@@ -1,8 +1,9 @@
-/** The cases of the NetworkPolicy suite of Kubernetes, on two nodes with the real kernel, and an API server in memory. */
+/** The cases of the NetworkPolicy suite of Kubernetes and of the one of the Network Policy API, on two nodes with the real kernel, and an API server in memory. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { type IsAllowed, POLICY_CASES } from "./policy-cases.ts";
+import { CLUSTER_CASES } from "./policy-cluster-cases.ts";
 import { PolicyWorld, PORTS, type Verb } from "./policy-world.ts";
 
 let world: PolicyWorld;
@@ -43,15 +44,18 @@ describeOnKernel("network policies", () => {
   });
   afterAll(() => world?.[Symbol.asyncDispose]());
 
-  it.each(POLICY_CASES.map((it) => [it.name, it] as const))("%s", async (_, one) => {
-    const { policies, allows, change, verb } = one;
-    await world.setPolicies(typeof policies === "function" ? policies(world) : policies);
+  it.each([...POLICY_CASES, ...CLUSTER_CASES].map((it) => [it.name, it] as const))("%s", async (_, one) => {
+    const { policies, clusterPolicies = [], allows, change, verb } = one;
+    await world.setPolicies(
+      typeof policies === "function" ? policies(world) : policies,
+      typeof clusterPolicies === "function" ? clusterPolicies(world) : clusterPolicies,
+    );
     expect(await differences(allows, verb)).toEqual([]);
     if (change === undefined) return;
     for (const [id, labels] of Object.entries(change.labels ?? {})) await world.label(id, labels);
     for (const [name, labels] of Object.entries(change.namespaceLabels ?? {}))
       await world.labelNamespace(name, labels);
-    if (change.policies !== undefined) await world.setPolicies(change.policies);
+    await world.setPolicies(change.policies, change.clusterPolicies);
     expect(await differences(change.allows, verb)).toEqual([]);
   });
 });

@@ -5,6 +5,10 @@ import { type IdentitySlice, IDENTITY_SLICES } from "@fairlead/fleet/api/fairlea
 import { ADDRESS_BLOCKS, MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import {
+  CLUSTER_NETWORK_POLICIES,
+  type ClusterNetworkPolicy,
+} from "@fairlead/fleet/api/policy.networking.k8s.io/v1alpha2/types.ts";
 import { NodePolicies } from "@fairlead/fleet/dataplane/policy/node-policies.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
@@ -14,6 +18,7 @@ import { EVENTS, NAMESPACES, NODES, type Pod, PODS, SERVICES } from "@fairlead/k
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES, type NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Informer } from "@fairlead/kube/types.ts";
 import { SCTP_PROGRAM } from "@fairlead/lab/images/agnhost/sctp.ts";
@@ -164,12 +169,21 @@ export class PolicyWorld implements AsyncDisposable {
     return [...this.#pods.keys()].toSorted(byText);
   }
 
-  /** Makes these the only policies of the namespaces. */
-  async setPolicies(policies: readonly NetworkPolicy[]): Promise<void> {
-    for (const it of (await this.client.list(NETWORK_POLICIES)).items)
-      await this.client.delete(NETWORK_POLICIES, objectKey(it.metadata.namespace, it.metadata.name));
-    for (const it of policies) await this.client.create(NETWORK_POLICIES, it);
+  /** Makes these the only policies; undefined: those of the kind stay. */
+  async setPolicies(
+    policies: readonly NetworkPolicy[] | undefined,
+    clusterPolicies?: readonly ClusterNetworkPolicy[],
+  ): Promise<void> {
+    await this.#set(NETWORK_POLICIES, policies);
+    await this.#set(CLUSTER_NETWORK_POLICIES, clusterPolicies);
     await this.settled();
+  }
+
+  async #set<T extends KubeObject>(of: Resource<T>, objects: readonly T[] | undefined): Promise<void> {
+    if (objects === undefined) return;
+    for (const { metadata } of (await this.client.list(of)).items)
+      await this.client.delete(of, objectKey(metadata.namespace, metadata.name));
+    for (const it of objects) await this.client.create(of, it);
   }
 
   /** The API server learns the addresses of a pod that runs already, or learns that the pod is gone. */
