@@ -213,7 +213,7 @@ function isInMailbox({ metadata }: IdentitySlice): boolean {
 }
 
 describe("in a parallel network, pods of other clusters", () => {
-  it("are known by their fleet addresses, and those without one are not", async () => {
+  it("are known by their fleet addresses, those without one are not, and those of another network are not", async () => {
     await createProfile(hub(), "p");
     for (const name of ["b", "c"]) {
       await ensureNamespace(fleet.client(name), "far");
@@ -230,7 +230,16 @@ describe("in a parallel network, pods of other clusters", () => {
       labels: { app: "api", [CLUSTER_LABEL]: "c" },
     });
     const { status } = await attachPods(fleet.client("c"), "n1", [metadata.uid ?? ""]);
+    await admit(fleet.client("b"), "web-of-a", {
+      namespace: "far",
+      labels: { app: "web", [CLUSTER_LABEL]: "a" },
+    });
     const [attached] = status?.allocations ?? [];
     await known("b", [`${attached?.ipv4},${attached?.ipv6} {"app":"api"}`]);
+    const demandOf = (name: string) => objectKey(mailboxOf(name), name);
+    await eventuallyOne(hub(), IDENTITY_DEMANDS, demandOf("b"), (it) => it.spec.requests.length === 2);
+    // It is of another network.
+    const ofA = await hub().get(IDENTITY_DEMANDS, demandOf("a"));
+    expect(ofA.status?.wanted?.requests).toEqual([]);
   }, 40_000);
 });

@@ -8,7 +8,7 @@ import { findCondition, type NewCondition, timestamp } from "@fairlead/kube/obje
  * while it cannot report. After a day its addresses may be those of other pods, as blocks of fleet addresses are
  * (`RECLAIM_MS`). Unit: milliseconds.
  */
-export const IDENTITY_MAX_AGE_MS = 24 * 3600 * 1000;
+const IDENTITY_MAX_AGE_MS = 24 * 3600 * 1000;
 
 export interface IdentityAge {
   /** Since when the member has not reported; undefined while it does. Unit: milliseconds. */
@@ -20,9 +20,12 @@ export interface IdentityAge {
 
 export function identityAge(member: MemberCluster | undefined, nowMs: number): IdentityAge {
   const health = findCondition(member?.status?.conditions, "Healthy");
-  const silentSinceMs = health?.status === "False" ? Date.parse(health.lastTransitionTime) : undefined;
-  if (silentSinceMs === undefined || Number.isNaN(silentSinceMs))
-    return { silentSinceMs: undefined, isForgotten: false, forgottenInMs: undefined };
+  const sinceMs = health?.status === "False" ? Date.parse(health.lastTransitionTime) : Number.NaN;
+  return ageSince(Number.isNaN(sinceMs) ? undefined : sinceMs, nowMs);
+}
+
+export function ageSince(silentSinceMs: number | undefined, nowMs: number): IdentityAge {
+  if (silentSinceMs === undefined) return { silentSinceMs, isForgotten: false, forgottenInMs: undefined };
   const leftMs = silentSinceMs + IDENTITY_MAX_AGE_MS - nowMs;
   return { silentSinceMs, isForgotten: leftMs <= 0, forgottenInMs: leftMs <= 0 ? undefined : leftMs };
 }

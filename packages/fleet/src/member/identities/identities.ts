@@ -7,6 +7,7 @@ import {
   type IdentityWants,
 } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
@@ -14,7 +15,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Change, Controller, Informer, ReconcileResult } from "@fairlead/kube/types.ts";
-import { IDENTITY_MAX_AGE_MS } from "#domain/identity-age.ts";
+import { ageSince, type IdentityAge } from "#domain/identity-age.ts";
 import { readWants, type WantsReader } from "#domain/identity-wants.ts";
 import { changedPods, type MeshInformers } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
@@ -77,8 +78,7 @@ export function createIdentities({ session, mesh }: Parts): {
   };
   let needed = readWants(undefined);
   let silentSinceMs: number | undefined;
-  const isForgotten = (): boolean =>
-    silentSinceMs !== undefined && deps.clock.monotonic() - silentSinceMs >= IDENTITY_MAX_AGE_MS;
+  const ageOfHub = (): IdentityAge => ageSince(silentSinceMs, deps.clock.monotonic());
 
   function copyAll(): void {
     for (const name of [...source.names(), ...namesIn(mesh.identities)]) enqueue(copyKey(name));
@@ -142,7 +142,7 @@ export function createIdentities({ session, mesh }: Parts): {
     const at = objectKey(FLEET_SYSTEM_NAMESPACE, name);
     const current = mesh.identities.store.get(at);
     const shown = source.find(name);
-    if (shown !== undefined && isNeeded(shown) && !isForgotten()) {
+    if (shown !== undefined && isNeeded(shown) && !ageOfHub().isForgotten) {
       const written = await applyIfChanged(local, IDENTITY_SLICES, {
         current,
         desired: {
@@ -169,11 +169,9 @@ export function createIdentities({ session, mesh }: Parts): {
   }
 
   function age(): ReconcileResult {
-    if (silentSinceMs === undefined || isForgotten()) {
-      copyAll();
-      return {};
-    }
-    return { requeueAfterMs: silentSinceMs + IDENTITY_MAX_AGE_MS - deps.clock.monotonic() };
+    const { forgottenInMs } = ageOfHub();
+    if (forgottenInMs === undefined) copyAll();
+    return defined({ requeueAfterMs: forgottenInMs });
   }
 
   const controller = createController(
