@@ -4,9 +4,10 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import type { DeniedFlow } from "@fairlead/fleet/domain/denied-flow.ts";
 import { isReady } from "@fairlead/fleet/domain/pods.ts";
 import { makeNamespace } from "../support/lab-actions.ts";
-import { found, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { service, shellPod } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { eventuallyOne, until } from "../support/waiting.ts";
@@ -151,5 +152,19 @@ describeOnKernel("network policies of a cluster", () => {
     await only(ONE);
     await untilReached(ONE, "other-node", there, [80, 81]);
     await untilReached(TWO, "other-node", there, []);
+  });
+
+  it("report what they denied to fairlead policy log", async () => {
+    const [from = ""] = await addressesOf(TWO, "same-node");
+    const args = ["policy", "log", "--kubeconfig", lab.layout.kubeconfig, "--context", ONE];
+    const { stdout } = await until(
+      "the log has the denied flow",
+      () => runFairlead(lab.stateRoot, args),
+      (it) => it.stdout.includes(`"${from}"`),
+      { everyMs: 1000 },
+    );
+    const lines = stdout.trim().split("\n");
+    const flow = lines.map((it) => JSON.parse(it) as DeniedFlow).find((it) => it.from.address === from);
+    expect(flow).toMatchObject({ way: "ingress", protocol: "TCP", to: { pod: `${ONE}/work/server` } });
   });
 });

@@ -8,6 +8,7 @@ import { diffOf, policiesOf, renderDiff } from "@fairlead/fleet/cli/policy/diff.
 import { addressesOf, endOf, trafficOf } from "@fairlead/fleet/cli/policy/ends.ts";
 import { explain, renderExplanation } from "@fairlead/fleet/cli/policy/explain.ts";
 import { lint, renderLint } from "@fairlead/fleet/cli/policy/lint.ts";
+import { type DeniedLine, deniedLines, followDenied } from "@fairlead/fleet/cli/policy/log.ts";
 import { parseManifests } from "@fairlead/fleet/cli/policy/manifests.ts";
 import { readCluster } from "@fairlead/fleet/cli/policy/read.ts";
 import { type ClusterObjects, ClusterView } from "@fairlead/fleet/cli/policy/view.ts";
@@ -76,6 +77,22 @@ export function command(): Command {
         const views = (await readAll(flags, deps, signal)).map((it) => new ClusterView(it));
         const findings = lint(views);
         print({ findings }, renderLint(findings), flags.output);
+      }),
+    );
+  policy
+    .command("log")
+    .description("print connections that policies denied, as JSON lines")
+    .option("-f, --follow", "print new ones as they are reported")
+    .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
+    .action(({ follow, kubeconfig, context }) =>
+      runForPeople("policy log", async ({ deps, signal }) => {
+        const config = await loadContext({ file: undefined, context }, kubeconfig, process.env);
+        await using client = connect(config, deps);
+        await checkReachable(client, { who: "the cluster", config }, deps, signal);
+        const write = (line: DeniedLine): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
+        if (follow === true) await followDenied(client, deps, write, signal);
+        else for (const it of await deniedLines(client, signal)) write(it);
       }),
     );
   return policy;

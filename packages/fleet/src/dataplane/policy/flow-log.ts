@@ -1,5 +1,5 @@
-import type { Enforced, Traffic } from "#policy/enforced.ts";
-import type { Transport, Way } from "#policy/model.ts";
+import type { Enforced, Flow, Traffic } from "#policy/enforced.ts";
+import type { Transport } from "#policy/model.ts";
 import { type DeniedFlow, formatDeniedFlow, POLICY_DENIED } from "#domain/denied-flow.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { delay } from "@fairlead/base/clock.ts";
@@ -98,22 +98,26 @@ export class FlowLog {
     const transport = TRANSPORTS[protocol];
     if (source === undefined || destination === undefined || transport === undefined) return undefined;
     const traffic: Traffic = { kind: "transport", protocol: transport, port: Number(port) };
-    const verdictOf = (way: Way) => enforced.verdict({ source, destination, traffic }, way);
-    // By now policies may allow it.
-    const way = verdictOf("egress").isAllowed ? "ingress" : "egress";
-    const { policy } = verdictOf(way).rule ?? {};
+    const denial = denialOf(enforced, { source, destination, traffic });
     const endOf = (address: IpAddress, text: string) => {
       const pod = nameOf(address);
       return pod === undefined ? { address: text } : { address: text, pod };
     };
-    const name = policy && [policy.namespace, policy.name].filter((it) => it !== undefined).join("/");
     return {
-      way,
+      ...denial,
       protocol: transport,
       from: endOf(source, from),
       to: endOf(destination, to),
       port: Number(port),
-      ...(policy === undefined ? {} : { policy: `${policy.kind} ${name}` }),
     };
   }
+}
+
+/** By now policies may allow it. */
+function denialOf(enforced: Enforced, flow: Flow): Pick<DeniedFlow, "way" | "policy"> {
+  const way = enforced.verdict(flow, "egress").isAllowed ? "ingress" : "egress";
+  const { isAllowed, rule } = enforced.verdict(flow, way);
+  if (isAllowed || rule === undefined) return { way };
+  const { kind, namespace, name } = rule.policy;
+  return { way, policy: `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}` };
 }

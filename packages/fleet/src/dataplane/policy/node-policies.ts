@@ -16,6 +16,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { createEventRecorder } from "@fairlead/kube/events/events.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
+import { readBridges, unseenBridges } from "./bridges.ts";
 import { engineOf } from "./engines.ts";
 import { FlowLog } from "./flow-log.ts";
 import { PolicyDraft } from "./policy-draft.ts";
@@ -69,6 +70,8 @@ export class NodePolicies implements Component {
   #running: Running | undefined;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
   #engine: string | undefined;
+  /** What is wrong with bridges. */
+  #unseen: string | undefined;
 
   constructor(options: NodePoliciesOptions) {
     const { deps, networks, nodeName } = options;
@@ -135,7 +138,9 @@ export class NodePolicies implements Component {
   async #look(signal: AbortSignal): Promise<void> {
     this.#doubt();
     const { netns, deps } = this.#options;
-    const engine = netns === undefined ? engineOf(await readdir(DEVICES)) : undefined;
+    if (netns !== undefined) return;
+    const devices = await readdir(DEVICES);
+    const engine = engineOf(devices);
     if (engine !== undefined && engine !== this.#engine) {
       deps.log.warn("the network plugin enforces policies in the node's network; this agent does not", {
         engine,
@@ -143,6 +148,9 @@ export class NodePolicies implements Component {
       await this.#node.remove(signal);
     }
     this.#engine = engine;
+    const unseen = engine === undefined ? unseenBridges(await readBridges(devices)) : undefined;
+    if (unseen !== undefined && unseen !== this.#unseen) deps.log.warn(unseen);
+    this.#unseen = unseen;
   }
 
   async #spaces(mode: NetworkMode): Promise<readonly PolicySpace[]> {
