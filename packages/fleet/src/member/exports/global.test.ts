@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { planForLegacyHub } from "./legacy-hub.ts";
 import { isExportedBy, planExport } from "./plan.ts";
 import type { ExportView } from "./view.ts";
 
@@ -38,6 +39,25 @@ const said = (of: ExportView): string[] | undefined =>
 const groupsOf = (of: ExportView): string[] | undefined => planExport(of).spec?.doors?.map((it) => it.group);
 
 describe("the export of a global Service", () => {
+  it("is not sent to a legacy hub, which does not know such exports, and says so", () => {
+    const plan = planForLegacyHub(planExport(view(GLOBAL)), undefined);
+    expect({ spec: plan.spec, hasEndpoints: plan.hasEndpoints }).toEqual({
+      spec: undefined,
+      hasEndpoints: false,
+    });
+    expect(plan.global).toMatchObject([{ status: "False", reason: "Refused" }]);
+    const object = { metadata: { namespace: "work", name: "hello", creationTimestamp: at } };
+    expect(planForLegacyHub(planExport(view(GLOBAL, { fleet: object })), undefined).spec).toEqual({
+      ports: [{ name: "http", protocol: "TCP", port: 80 }],
+      type: "ClusterIP",
+      weight: 1,
+    });
+    const withdrawn = {
+      metadata: { ...object.metadata, annotations: { "networking.fleet.azure.com/weight": "0" } },
+    };
+    expect(planForLegacyHub(planExport(view(GLOBAL, { fleet: withdrawn })), undefined).spec).toBeUndefined();
+  });
+
   it("is as old as the Service, and is one of several if there are ServiceExports, too", () => {
     expect(planExport(view(GLOBAL)).spec?.doors).toEqual([{ group: "service.cilium.io", createdAt: at }]);
     const object = { metadata: { namespace: "work", name: "hello", creationTimestamp: at } };

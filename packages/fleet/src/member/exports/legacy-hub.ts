@@ -1,4 +1,6 @@
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
+import { GLOBAL_SERVICE_GROUP } from "#domain/global-service.ts";
+import { GLOBAL_SERVICE } from "#api/fairlead.dev/names.ts";
 import { exportForOthers, findHindrance } from "#domain/legacy.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { ExportPlan } from "./plan.ts";
@@ -10,13 +12,16 @@ import type { ExportPlan } from "./plan.ts";
 export function planForLegacyHub(plan: ExportPlan, current: InternalServiceExport | undefined): ExportPlan {
   const { spec, fleet, mcs, global } = plan;
   if (spec === undefined) return plan;
-  const hindrance = fleet === undefined && mcs === undefined ? NO_GLOBAL_SERVICES : findHindrance(spec);
+  const isGlobalOnly = spec.doors?.every((it) => it.group === GLOBAL_SERVICE_GROUP) === true;
+  const hindrance = isGlobalOnly ? NO_GLOBAL_SERVICES : findHindrance(spec);
   const conflict = current?.status?.conditions?.find((it) => it.type === "Conflict");
   return {
     spec: hindrance === undefined ? exportForOthers(spec) : undefined,
     hasEndpoints: hindrance === undefined && conflict?.status === "False",
     fleet,
-    global,
+    global: global && [
+      { type: GLOBAL_SERVICE, status: "False", reason: "Refused", message: NO_GLOBAL_SERVICES },
+    ],
     mcs: mcs === undefined ? undefined : [...mcs.filter(isNotProgress), ...progress(hindrance, conflict)],
   };
 }
