@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { aggregated } from "@fairlead/base/netaddr/aggregate.ts";
 import { formatPrefix, parsePrefix, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type {
@@ -47,8 +48,12 @@ export function cidrPeer(prefixes: readonly Prefix[], mode: CidrMode): CidrPeer 
   return { kind: "cidr", key, prefixes: sorted, ...mode };
 }
 
+/** Longer ones are hashed: one CIDR with exceptions can be thousands of prefixes. Unit: characters. */
+const MAX_KEY = 200;
+
 function cidrKey(prefixes: readonly Prefix[]): string {
-  return `cidr:${prefixes.map(formatPrefix).join(",")}`;
+  const text = prefixes.map(formatPrefix).join(",");
+  return `cidr:${text.length <= MAX_KEY ? text : createHash("sha256").update(text).digest("hex")}`;
 }
 
 /** Names a set of addresses. Sets whose key begins with `pods:` and `nodes:` have the addresses of those a selector selects. */

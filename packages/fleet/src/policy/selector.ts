@@ -56,9 +56,9 @@ export function selects(selector: Selector, read: AttributeReader): boolean {
 export function isMet(requirement: Requirement, value: string | undefined): boolean {
   switch (requirement.operator) {
     case "In":
-      return value !== undefined && requirement.values.includes(value);
+      return value !== undefined && isOneOf(requirement.values, value);
     case "NotIn":
-      return value === undefined || !requirement.values.includes(value);
+      return value === undefined || !isOneOf(requirement.values, value);
     case "Exists":
       return value !== undefined;
     case "DoesNotExist":
@@ -66,6 +66,19 @@ export function isMet(requirement: Requirement, value: string | undefined): bool
     default:
       return requirement.operator satisfies never;
   }
+}
+
+/** By bisection: a selector can have thousands of values, and is asked about thousands of pods. */
+function isOneOf(sorted: readonly string[], value: string): boolean {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const found = sorted[middle];
+    if (found === value) return true;
+    if (found !== undefined && found < value) low = middle + 1;
+    else high = middle;
+  }
+  return false;
 }
 
 function canonical(it: Requirement): Requirement | undefined {

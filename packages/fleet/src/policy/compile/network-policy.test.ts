@@ -70,6 +70,7 @@ describe("a NetworkPolicy", () => {
       ?.rules[0];
     const peer = rule?.peers === "any" ? undefined : rule?.peers[0];
     expect(peer?.kind === "cidr" && peer.prefixes.length).toBeGreaterThan(20_000);
+    expect(peer?.key).toMatch(/^cidr:[0-9a-f]{64}$/);
     expect(
       refused(from({ ipBlock: { cidr: "2001:db8::/32", except: [...except, "2001:db8:ffff::/48"] } })),
     ).toEqual(["spec.ingress[0].from[0].ipBlock.except[250]: matches nothing"]);
