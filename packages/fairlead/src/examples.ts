@@ -42,7 +42,10 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead policy explain shop/front shop/cart 8080",
     "fairlead policy explain shop/front member-2/shop/cart 53/udp --contexts member-1,member-2",
   ],
-  "policy diff": ["fairlead policy diff -f policy.yaml", "fairlead policy diff -f policy.yaml --delete"],
+  "policy diff": [
+    "fairlead policy diff -f policy.yaml --context member-1 --peer-contexts member-2",
+    "fairlead policy diff -f policy.yaml --delete",
+  ],
   "policy log": ["fairlead policy log --follow"],
   "policy lint": ["fairlead policy lint --contexts member-1,member-2"],
   "mesh wait": ["fairlead mesh wait prod --timeout 300"],

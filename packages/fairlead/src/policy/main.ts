@@ -4,7 +4,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { renderData, type ResultOutput } from "@fairlead/fleet/cli/output.ts";
-import { diffOf, policiesOf, renderDiff } from "@fairlead/fleet/cli/policy/diff.ts";
+import { diffOf, policiesOf, renderDiff, withPodsOf } from "@fairlead/fleet/cli/policy/diff.ts";
 import { addressesOf, endOf, trafficOf } from "@fairlead/fleet/cli/policy/ends.ts";
 import { explain, renderExplanation } from "@fairlead/fleet/cli/policy/explain.ts";
 import { lint, renderLint } from "@fairlead/fleet/cli/policy/lint.ts";
@@ -53,6 +53,10 @@ export function command(): Command {
     .option("--delete", "show what deleting these policies changes", false)
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXT_FLAG)
+    .option(
+      "--peer-contexts <names>",
+      "contexts of other members whose pods are compared, too, separated by commas",
+    )
     .addOption(resultOption())
     .action((flags) =>
       runForPeople("policy diff", async ({ deps, signal }) => {
@@ -60,7 +64,9 @@ export function command(): Command {
         const changed = policiesOf(parseManifests(text, flags.file));
         const [before] = await readAll({ ...flags, contexts: flags.context }, deps, signal);
         if (before === undefined) return;
-        const result = diffOf(before, changed, flags.delete);
+        const { peerContexts: contexts } = flags;
+        const others = contexts === undefined ? [] : await readAll({ ...flags, contexts }, deps, signal);
+        const result = diffOf(withPodsOf(before, others), changed, flags.delete);
         print(result, renderDiff(result), flags.output);
       }),
     );

@@ -1,4 +1,4 @@
-import { familyOf, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { familyOf, type IpAddress, parseAddress } from "@fairlead/base/netaddr/address.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { POLICY_KINDS, type PolicyKind } from "#policy/compile/compile.ts";
@@ -52,6 +52,43 @@ function inNamespace(object: KubeObject): KubeObject {
   return { ...object, metadata: { ...object.metadata, namespace: object.metadata.namespace ?? "default" } };
 }
 
+/**
+ * With the pods of other clusters, which may not be known yet: members learn of each other what their policies need.
+ *
+ * @param others - As they see themselves.
+ */
+export function withPodsOf(before: ClusterObjects, others: readonly ClusterObjects[]): ClusterObjects {
+  const known = new Set(before.pods.map(podName));
+  const homes = new Set(before.namespaces.map((it) => `${it.cluster}/${it.name}`));
+  const own = others.filter((it) => it.cluster !== before.cluster);
+  return {
+    ...before,
+    pods: [
+      ...before.pods,
+      ...own.flatMap(({ cluster, pods }) =>
+        pods.filter((it) => it.cluster === cluster && !known.has(podName(it))),
+      ),
+    ],
+    namespaces: [
+      ...before.namespaces,
+      ...own.flatMap(({ cluster, namespaces }) =>
+        namespaces.filter((it) => it.cluster === cluster && !homes.has(`${cluster}/${it.name}`)),
+      ),
+    ],
+  };
+}
+
+/** Stands for what is not a known pod. Addresses of documentation, which nothing has (RFC 5737, RFC 3849). */
+const OUTSIDE: PolicyPod = {
+  cluster: "",
+  namespace: "",
+  name: "",
+  labels: {},
+  serviceAccount: "",
+  addresses: ["192.0.2.1", "2001:db8::1"].map(parseAddress),
+  ports: [],
+};
+
 /** How many pairs of pods are compared at most, with all ports each. */
 const MAX_PAIRS = 200_000;
 
@@ -72,7 +109,7 @@ export function diffOf(
   const subjects = representatives(before.pods.filter((it) => it.cluster === before.cluster)).filter((pod) =>
     touched.some((it) => old.isSelected(pod, it.subject.selector)),
   );
-  const peers = representatives(before.pods);
+  const peers = [...representatives(before.pods), OUTSIDE];
   const pairs = subjects.flatMap((subject) =>
     peers.filter((it) => it !== subject).map((peer) => ({ subject, peer })),
   );
@@ -189,8 +226,12 @@ function changesOf(
     const is = next.enforced.verdict(flow, way).isAllowed;
     if (is === old.enforced.verdict(flow, way).isAllowed) return [];
     const change = is ? "gains" : "loses";
-    return [{ change, from: podName(from.pod), to: podName(to.pod), traffic: trafficText(traffic), way }];
+    return [{ change, from: endName(from.pod), to: endName(to.pod), traffic: trafficText(traffic), way }];
   });
+}
+
+function endName(pod: PolicyPod): string {
+  return pod === OUTSIDE ? "other addresses" : podName(pod);
 }
 
 export function renderDiff({ changes, refusals, pairsLeftOut }: PolicyDiff): string {

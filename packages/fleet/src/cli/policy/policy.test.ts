@@ -2,7 +2,7 @@ import { parseAddress } from "@fairlead/base/netaddr/address.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import { describe, expect, it } from "vitest";
 import type { PolicyPod } from "#policy/model.ts";
-import { diffOf, policiesOf, renderDiff } from "./diff.ts";
+import { diffOf, policiesOf, renderDiff, withPodsOf } from "./diff.ts";
 import { addressesOf, endOf, trafficOf } from "./ends.ts";
 import { explain, renderExplanation } from "./explain.ts";
 import { lint, renderLint } from "./lint.ts";
@@ -118,6 +118,22 @@ describe("fairlead policy diff", () => {
       renderDiff(diffOf(objects("east", FRONT_ONLY), policiesOf([FRONT_ONLY]), true)),
     ];
     await expect(texts.join("\n\n")).toMatchFileSnapshot("goldens/diff.txt");
+  });
+
+  it("compares pods of other clusters that no policy needed until now", () => {
+    const alone = {
+      ...objects("east"),
+      pods: PODS.slice(0, 2),
+      namespaces: objects("east").namespaces.slice(0, 1),
+    };
+    const admitting = policy("p", {
+      podSelector: app("cart"),
+      ingress: [{ from: [{ podSelector: app("front", "west") }] }],
+    });
+    const text = renderDiff(diffOf(withPodsOf(alone, [objects("west")]), policiesOf([admitting]), false));
+    expect(text).toMatch(/loses +west\/shop\/cart +east\/shop\/cart/);
+    expect(text).not.toContain("west/shop/front");
+    expect(text).toMatch(/loses +other addresses +east\/shop\/cart/);
   });
 
   it("reports what is not enforced of the manifest", () => {

@@ -100,7 +100,7 @@ describe("an address", () => {
 });
 
 describe("the changes", () => {
-  it("are none if nothing changed, also if the same is reported again", () => {
+  it("are empty if nothing changed, also if the same is reported again", () => {
     const test = new Case();
     test.resolver.upsertPod(pod("a", "server", {}, { node: "n" }));
     test.resolver.upsertNamespace({ cluster: "b", name: "shop", labels: {} });
