@@ -112,6 +112,9 @@ describe("the hub's API server", () => {
       asM.create(IDENTITY_DEMANDS, { metadata: { namespace: MAILBOX, name: "a" }, spec: { requests: [] } }),
       asM.mergePatch(IDENTITY_DEMANDS, DEMAND, status, { subresource: "status" }),
       asM.list(IDENTITY_SLICES, { namespace: "fleet-member-a" }),
+      say({ labels: { ["a".repeat(318)]: "b" } }),
+      say({ pods: [{ name: "x", addresses: ["10.3.0.5"], labels: { ["a".repeat(318)]: "b" } }] }),
+      say({ labels: { app: "a".repeat(64) } }),
     ];
     expect(await Promise.all(writes.map(isRefused))).toEqual(writes.map(() => true));
   });

@@ -24,8 +24,8 @@ import {
 
 type Spec = IdentitySlice["spec"];
 
-/** More than any pod has; each is matched with each selector. */
-const MAX_LABELS = 100;
+/** More than any pod or node has; each is matched with each selector. */
+const MAX_LABELS = 256;
 
 /** Name of a slice in the view and in `fleet-system`; never the same for slices of two members. */
 export function identitySliceName(cluster: string, name: string): string {

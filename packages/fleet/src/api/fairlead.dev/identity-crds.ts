@@ -29,8 +29,12 @@ const categories = ["fleet-networking"];
 const CLUSTER = { minLength: 1, maxLength: 63 };
 const NAME = { minLength: 1, maxLength: 253 };
 const ADDRESS = { minLength: 2, maxLength: 45 };
-/** More than any pod has: the hub refuses slices that are larger. */
-const LABELS = { maxProperties: 256 };
+/** At most so many: more than any pod or node has. Of keys, a policy limits the length. */
+function labelsOf(maxProperties: number, description?: string): JsonSchema {
+  const value = text(undefined, { maxLength: 63 });
+  return { ...textMap(description), additionalProperties: value, maxProperties };
+}
+
 /** Replaced as a whole: managed fields of single ones would weigh more than they do. */
 const ATOMIC: JsonSchema = { "x-kubernetes-map-type": "atomic" };
 
@@ -47,13 +51,13 @@ const PORT = object({
 const POD = object({
   "name!": text(undefined, NAME),
   "addresses!": { ...addresses(4), minItems: 1 },
-  labels: { ...textMap("Labels that differ between the pods of one workload."), ...LABELS },
+  labels: labelsOf(8, "Labels that differ between the pods of one workload."),
 });
 
 const NODE = object({
   "name!": text(undefined, NAME),
   "addresses!": addresses(8),
-  labels: { ...textMap(), ...LABELS },
+  labels: labelsOf(256),
 });
 
 const SLICE: JsonSchema = object(
@@ -66,7 +70,7 @@ const SLICE: JsonSchema = object(
           '"Pods": pods of one namespace with the same labels. "Namespace": the labels of a namespace. "Nodes": nodes.',
         ),
         namespace: text("The namespace; absent for nodes.", { minLength: 1, maxLength: 63 }),
-        labels: { ...textMap("The labels of the pods, or of the namespace."), ...LABELS },
+        labels: labelsOf(256, "The labels of the pods, or of the namespace."),
         serviceAccount: text("The service account of the pods.", { maxLength: 253 }),
         ports: { ...atomicList(PORT, "Named ports of the pods."), maxItems: MAX_IDENTITY_PORTS },
         pods: { ...atomicList(POD, "The pods."), maxItems: MAX_IDENTITY_PODS },

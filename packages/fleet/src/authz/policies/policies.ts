@@ -175,6 +175,13 @@ function specialRanges(family: "IPv4" | "IPv6"): string {
   return `[${SPECIAL_RANGES[family].map((it) => `cidr(${JSON.stringify(it)})`).join(", ")}]`;
 }
 
+/** A DNS subdomain, a slash and a name (Kubernetes documentation, "Labels and Selectors"). */
+const MAX_LABEL_KEY = 253 + 1 + 63;
+
+function shortKeys(of: string): string {
+  return `${of}.?labels.orValue({}).all(key, key.size() <= ${MAX_LABEL_KEY})`;
+}
+
 const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
   policy({
     name: "fairlead-service-exports",
@@ -279,6 +286,10 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       {
         expression: "object.spec.cluster == variables.member",
         messageExpression: '"spec.cluster must be " + variables.member + ", the member of this namespace"',
+      },
+      {
+        expression: `${shortKeys("object.spec")} && object.spec.?pods.orValue([]).all(it, ${shortKeys("it")}) && object.spec.?nodes.orValue([]).all(it, ${shortKeys("it")})`,
+        message: `keys of labels must be at most ${MAX_LABEL_KEY} characters long`,
       },
     ],
   }),

@@ -70,7 +70,7 @@ describe("a slice of a member", () => {
     ],
     ['spec.labels: "app=a b" is not a label', { labels: { app: "a b" } }],
     [
-      "spec.labels: at most 100 labels are allowed, not 10000",
+      "spec.labels: at most 256 labels are allowed, not 10000",
       { labels: Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`l${at}`, ""])) },
     ],
     ['spec.serviceAccount "a;b" is not a name', { serviceAccount: "a;b" }],
