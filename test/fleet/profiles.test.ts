@@ -14,6 +14,8 @@ import {
   type ClusterMeshProfile,
   GATEWAYS,
   MESH_NETWORKS,
+  RELEASED_AT_ANNOTATION,
+  VIRTUAL_IPS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { ENDPOINT_SLICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
@@ -186,6 +188,61 @@ describe("a continuous profile", () => {
     await allSee(MEMBERS);
     await eventually(hub(), NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-view-auto"));
   }, 60_000);
+});
+
+describe("a parallel profile", () => {
+  const KINDS: readonly Resource[] = [ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS, VIRTUAL_IPS];
+  /** As a plan names them: nodes decide about some names. */
+  const nameOf = ({ kind, metadata: { name } }: KubeObject): string =>
+    kind === GATEWAYS.kind ? name.replace(/-\d$/, "-*") : name.replace(/^node\..*/, "node.*");
+
+  async function addresses(): Promise<ReadonlyMap<string, string>> {
+    const found = new Map<string, string>();
+    for (const cluster of ["hub", ...MEMBERS])
+      for (const of of cluster === "hub" ? KINDS : KINDS.slice(0, 3))
+        for (const it of (await fleet.client(cluster).list(of)).items) {
+          const { namespace = "", annotations } = it.metadata;
+          const object = { ...it, kind: of.kind };
+          const at = { cluster, isOnHub: cluster === "hub", kind: of.kind, namespace, name: nameOf(object) };
+          found.set(keyOfObject(at), annotations?.[RELEASED_AT_ANNOTATION] === undefined ? "used" : "kept");
+        }
+    return found;
+  }
+
+  it("shows the blocks, gateways and virtual addresses that come, and those that are kept when members leave", async () => {
+    const name = "wide";
+    const key = objectKey(undefined, name);
+    const spec = { memberSelector: { byLabel: "mesh=wide" }, network: { mode: "parallel" as const } };
+    await createProfile(hub(), { name, spec }, signal);
+    for (const it of ["a", "b"]) await setProfile(hub(), it, name);
+    const kinds = new Set(KINDS.map((it) => it.kind));
+    const step = async (goal: Goal): Promise<void> => {
+      const snapshot = await readMesh(hub(), signal);
+      const profile = await hub().get(CLUSTER_MESH_PROFILES, key);
+      const planned = planFor(snapshot, profile, goal);
+      const announced = planned.changes
+        .filter((it) => kinds.has(it.kind))
+        .map((it) => `${it.action} ${keyOfObject(it)}`);
+      const before = await addresses();
+      const options = { wait: false, timeoutMs: 1000 };
+      await applyPlan(hub(), { plan: planned, profile, options }, deps, signal);
+      const changes = async (): Promise<string[]> => {
+        const after = await addresses();
+        const changed = [...new Set([...before.keys(), ...after.keys()])].flatMap((it) => {
+          if (!before.has(it)) return [`create ${it}`];
+          if (!after.has(it)) return [`delete ${it}`];
+          return before.get(it) === after.get(it) ? [] : [`update ${it}`];
+        });
+        return changed.toSorted();
+      };
+      await expect.poll(changes, { timeout: 20_000 }).toEqual(announced.toSorted());
+    };
+    await step("selected");
+    await step("none");
+    await hub().delete(CLUSTER_MESH_PROFILES, key);
+    for (const it of ["a", "b"]) await setProfile(hub(), it, null);
+    await allSee(MEMBERS);
+  }, 90_000);
 });
 
 describe("a profile that is applied by hand", () => {

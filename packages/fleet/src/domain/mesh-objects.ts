@@ -18,6 +18,14 @@ export interface MeshFleet {
   readonly exports: readonly MeshExport[];
   /** Views that exist: they stay until their profile is deleted. */
   readonly views: ReadonlySet<string>;
+  /** AddressBlocks and VirtualIPs of views: they are kept for a day after their last use. */
+  readonly kept?: readonly KeptAddresses[];
+}
+
+export interface KeptAddresses {
+  readonly kind: "AddressBlock" | "VirtualIP";
+  readonly view: string;
+  readonly name: string;
 }
 
 /** A service that a member exports to all others. */
@@ -29,6 +37,7 @@ export interface MeshExport {
   readonly slices: readonly string[];
   /** Whether its Service is global, so that endpoints of other global ones are put next to its own. */
   readonly isGlobal?: boolean;
+  readonly isHeadless?: boolean;
 }
 
 /** "hub", or the name of a member, then kind, namespace and name. */
@@ -58,7 +67,8 @@ export function meshObjects(fleet: MeshFleet): MeshObjects {
   };
   const selected = selectMembers(fleet.profiles, fleet.members);
   for (const profile of fleet.profiles) addProfile(add, profile);
-  for (const it of selected) addNetwork(add, it);
+  for (const it of fleet.kept ?? []) add(undefined, [it.kind, it.view, it.name], "kept");
+  for (const it of selected) addNetwork(add, it, fleet.kept ?? []);
   const profileOf = new Map(
     selected.flatMap((it) =>
       [...it.members, ...it.leaving].map((one) => [one.metadata.name, it.profile] as const),
@@ -72,6 +82,10 @@ export function meshObjects(fleet: MeshFleet): MeshObjects {
     add(undefined, ["Role", view, "fleet-view-reader"], "");
   }
   addServices(add, fleet, viewOf);
+  const parallel = selected.filter(
+    (it) => it.profile.spec.network.mode === "parallel" && it.problem === undefined,
+  );
+  addVirtualIPs(add, fleet, new Set(parallel.map((it) => viewNamespaceOf(it.profile.metadata.name))), viewOf);
   return objects;
 }
 
@@ -89,7 +103,7 @@ function addProfile(add: Add, { metadata, spec }: ClusterMeshProfile): void {
   if (spec.apply === "Manual") add(undefined, ["ClusterMeshProfile", undefined, metadata.name], spec.applied);
 }
 
-function addNetwork(add: Add, { profile, members, problem }: Selected): void {
+function addNetwork(add: Add, { profile, members, problem }: Selected, kept: readonly KeptAddresses[]): void {
   if (problem !== undefined || members.length === 0) return;
   const { name } = profile.metadata;
   const view = viewNamespaceOf(name);
@@ -107,6 +121,8 @@ function addNetwork(add: Add, { profile, members, problem }: Selected): void {
     add(undefined, ["Gateway", view, `${own}-*`], "");
     add(undefined, ["Gateway", mailboxOf(own), `${own}-*`], "");
     add(own, ["AddressBlock", FLEET_SYSTEM_NAMESPACE, "node.*"], "");
+    for (const it of kept.filter((one) => one.kind === "AddressBlock" && one.view === view))
+      add(own, ["AddressBlock", FLEET_SYSTEM_NAMESPACE, it.name], "kept");
     for (const other of names) {
       add(own, ["AddressBlock", FLEET_SYSTEM_NAMESPACE, other], "");
       add(own, ["Gateway", FLEET_SYSTEM_NAMESPACE, `${other}-*`], "");
@@ -157,6 +173,18 @@ function addServices(
         add(importer, ["EndpointSlice", namespace, it], "");
     }
   }
+}
+
+/** Services of parallel networks have virtual addresses there. */
+function addVirtualIPs(
+  add: Add,
+  { exports }: MeshFleet,
+  views: ReadonlySet<string>,
+  viewOf: (cluster: string) => string,
+): void {
+  for (const { cluster, namespace, name, isHeadless } of exports)
+    if (isHeadless !== true && views.has(viewOf(cluster)))
+      add(undefined, ["VirtualIP", viewOf(cluster), mailboxName(namespace, name)], "");
 }
 
 /** Slices of other clusters next to those of a global Service. */

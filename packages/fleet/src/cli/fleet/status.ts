@@ -162,7 +162,8 @@ export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<F
   };
 }
 
-function orNone(error: unknown): { readonly items: [] } {
+/** For kinds that older hubs do not have. */
+export function orNone(error: unknown): { readonly items: [] } {
   if (!hasCode(error, "API_NOT_FOUND")) throw error;
   return { items: [] };
 }

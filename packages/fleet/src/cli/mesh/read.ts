@@ -1,12 +1,18 @@
-import { CLUSTER_MESH_PROFILES, type ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  ADDRESS_BLOCKS,
+  CLUSTER_MESH_PROFILES,
+  type ClusterMeshProfile,
+  VIRTUAL_IPS,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { clusterOfMailbox, isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import { isGlobalExport, readExport } from "#domain/exported-service.ts";
-import type { MeshFleet } from "#domain/mesh-objects.ts";
+import type { KeptAddresses, MeshFleet } from "#domain/mesh-objects.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { type FleetSnapshot, readFleet } from "../fleet/status.ts";
+import { type FleetSnapshot, orNone, readFleet } from "../fleet/status.ts";
 
 /** What the commands of `fairlead mesh` read of the hub. */
 
@@ -15,7 +21,7 @@ export interface MeshSnapshot extends FleetSnapshot {
 }
 
 export async function readMesh(hub: KubeClient, signal: AbortSignal): Promise<MeshSnapshot> {
-  const [snapshot, namespaces] = await Promise.all([
+  const [snapshot, namespaces, blocks, virtualIPs] = await Promise.all([
     readFleet(hub, signal).catch((cause: unknown) => {
       if (!hasCode(cause, "API_NOT_FOUND")) throw cause;
       throw new FleetError("OPTION_INVALID", "the cluster is not a hub; pass another --hub-context", {
@@ -23,9 +29,14 @@ export async function readMesh(hub: KubeClient, signal: AbortSignal): Promise<Me
       });
     }),
     hub.list(NAMESPACES, { signal }),
+    hub.list(ADDRESS_BLOCKS, { signal }).catch(orNone),
+    hub.list(VIRTUAL_IPS, { signal }).catch(orNone),
   ]);
+  const keptOf = (kind: KeptAddresses["kind"], items: readonly KubeObject[]): KeptAddresses[] =>
+    items.map(({ metadata: { namespace: view = "", name } }) => ({ kind, view, name }));
+  const kept = [...keptOf("AddressBlock", blocks.items), ...keptOf("VirtualIP", virtualIPs.items)];
   const views = namespaces.items.map((it) => it.metadata.name).filter(isViewNamespace);
-  return { ...snapshot, fleet: fleetOf(snapshot, views) };
+  return { ...snapshot, fleet: { ...fleetOf(snapshot, views), kept } };
 }
 
 function fleetOf(snapshot: FleetSnapshot, views: readonly string[]): MeshFleet {
@@ -45,9 +56,10 @@ function fleetOf(snapshot: FleetSnapshot, views: readonly string[]): MeshFleet {
       const exported = readExport(object);
       if (cluster === undefined || spec === undefined || exported === undefined) return [];
       const { namespace, name } = spec.serviceReference;
+      const { headless: isHeadless } = exported;
       const isGlobal = isGlobalExport(exported);
       const own = slices.get([metadata.namespace, namespace, name].join("/")) ?? [];
-      return [{ cluster, namespace, name, slices: own.map((it) => it.metadata.name), isGlobal }];
+      return [{ cluster, namespace, name, slices: own.map((it) => it.metadata.name), isGlobal, isHeadless }];
     }),
   };
 }

@@ -71,7 +71,8 @@ describe("a member that connects", () => {
   const at = (nowMs: number, before?: StatesPlan, operation?: string): StatesPlan => {
     const { spec, metadata } = profile();
     const settings = { network: { mode: "flat" as const }, memberSelector: "", members: ["a"] };
-    const applied = operation === undefined ? {} : { applied: { ...settings, operation } };
+    const applied =
+      operation === undefined ? {} : { apply: "Manual" as const, applied: { ...settings, operation } };
     const status = before === undefined ? {} : { status: { memberStates: before.memberStates } };
     const known = { metadata, spec: { ...spec, ...applied }, ...status };
     return plan({ profile: known, members: [member("a")] }, { a: waiting }, { nowMs });

@@ -96,12 +96,13 @@ export async function writeViews(
 
 /** What the members of a profile share; undefined without members, and while the profile cannot be used. */
 function networkOf(
-  { selected: { profile, members, problem }, addresses: { plan }, epoch }: Planned,
+  { selected: { profile, members, problem }, addresses: { plan, blocks }, epoch }: Planned,
   relays: readonly Relay[],
 ): MeshNetwork["spec"] | undefined {
+  if (members.length === 0 && blocks.length === 0) return undefined;
   if (plan !== undefined) return describeNetwork(profile, plan, epoch.epoch.keyEpoch, relays);
   const isFlat = profile.spec.network.mode === "flat" && problem === undefined;
-  return isFlat && members.length > 0 ? describeTerms(profile) : undefined;
+  return isFlat ? describeTerms(profile) : undefined;
 }
 
 /** Gateways in mailboxes of members that belong to no parallel network any more: these read it no longer. */
