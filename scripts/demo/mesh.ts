@@ -56,11 +56,14 @@ export async function tellMesh(demo: Demo): Promise<void> {
   await tellAnswers(demo, "member-2", [...MEMBERS]);
 
   chapter("A network policy in member-1 names a cluster: the other one is cut off");
-  const address = await podAddress(demo, "member-1");
+  const { name, address } = await findPod(demo, "member-1");
   await tellDirect(demo, "member-2", address, true);
   await run(demo, "member-1", ["apply", "-f", "examples/mesh-policy.yaml"]);
   await tellDirect(demo, "member-2", address, false);
   await tellDirect(demo, "member-1", address, true);
+
+  chapter("Why, and what would change it");
+  await explain(demo, ["member-2/shop/client", `member-1/shop/${name}`, "8080"]);
   await run(demo, "member-1", ["delete", "-f", "examples/mesh-policy.yaml"]);
   await tellDirect(demo, "member-2", address, true);
 
@@ -125,9 +128,21 @@ async function ask(demo: Demo, from: string, url: string, count: number): Promis
   return names;
 }
 
-async function podAddress(demo: Demo, cluster: string): Promise<string> {
-  const path = "jsonpath={.items[0].status.podIP}";
-  return (await kubectl(demo, cluster, ["-n", "shop", "get", "pods", "-l", "app=cart", "-o", path])).trim();
+async function findPod(
+  demo: Demo,
+  cluster: string,
+): Promise<{ readonly name: string; readonly address: string }> {
+  const path = "jsonpath={.items[0].metadata.name} {.items[0].status.podIP}";
+  const args = ["-n", "shop", "get", "pods", "-l", "app=cart", "-o", path];
+  const [name = "", address = ""] = (await kubectl(demo, cluster, args)).trim().split(" ");
+  return { name, address };
+}
+
+/** The verdict on a flow, at both of its ends. */
+async function explain(demo: Demo, flow: readonly string[]): Promise<void> {
+  say(`$ fairlead policy explain ${flow.join(" ")} --contexts ${MEMBERS.join(",")}`);
+  const contexts = ["--kubeconfig", demo.kubeconfig, "--contexts", MEMBERS.join(",")];
+  say((await fairlead(["policy", "explain", ...flow, ...contexts], demo.signal)).trimEnd());
 }
 
 async function until(what: string, isDone: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
