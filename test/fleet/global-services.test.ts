@@ -200,6 +200,11 @@ describe("a global Service", () => {
     await weigh("7");
     await untilUsed(namespace, { a: BOTH, b: BOTH });
     const { items } = await fleet.client("a").list(ENDPOINT_SLICES, { namespace });
+    for (const cluster of CLUSTERS)
+      await eventuallyOne(fleet.client(cluster), SERVICES, objectKey(namespace, "hello"), ({ status }) => {
+        const found = findCondition(status?.conditions, "fairlead.dev/GlobalService");
+        return found?.reason === "NodeAgentsMissing";
+      });
     const weights = ofService(items).map((it) => it.metadata.annotations?.["service.cilium.io/weight"]);
     expect(new Set(weights)).toEqual(new Set(["7", undefined]));
   }, 60_000);

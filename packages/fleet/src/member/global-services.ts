@@ -1,11 +1,18 @@
 import type { Namespace, Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import { watchingChanges } from "@fairlead/kube/controller/source.ts";
+import { both, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Source } from "@fairlead/kube/types.ts";
 import { GLOBAL_NAMESPACE_ANNOTATION, isGlobalNamespace } from "#domain/global-namespace.ts";
-import { type GlobalSettings, isGlobalService, readGlobalSettings } from "#domain/global-service.ts";
+import {
+  type GlobalSettings,
+  isGlobalService,
+  readGlobalSettings,
+  sliceWeight,
+} from "#domain/global-service.ts";
 import type { MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { Session } from "./session.ts";
 
@@ -76,4 +83,44 @@ export function watchingGlobalNamespaces(
     sameJson(terms(before), terms(after)) ? [] : globalKeys(session).flatMap(keysFor),
   );
   return [ofNamespace, ofNetwork];
+}
+
+type WeighedSession = GlobalSession & {
+  readonly here: Pick<Session["here"], "slices">;
+  readonly fleet: Pick<Session["fleet"], "sliceImports">;
+};
+
+/** Whether slices of a global Service, here or in other clusters, have weights other than 1. */
+export function hasWeights({ here, fleet }: WeighedSession, key: ObjectKey): boolean {
+  const service = here.services.store.get(key);
+  if (service === undefined || !isGlobalService(service)) return false;
+  const own = [...here.slices.store.byIndex("service", key)].map((it) =>
+    sliceWeight(it.metadata.annotations),
+  );
+  // Of slices in maintenance there are no endpoints here.
+  const others = [...fleet.sliceImports.byIndex("service", key)]
+    .map((it) => it.spec.weight)
+    .filter((it) => it !== 0);
+  return [...own, ...others].some((it = 1) => it !== 1);
+}
+
+export function watchingWeights({ here, fleet }: WeighedSession): Source[] {
+  return [
+    watchingChanges(here.slices, (change) => {
+      const [was, is] = [change.before, change.after].map((it) => sliceWeight(it?.metadata.annotations));
+      return was === is ? [] : both(serviceOf)(change);
+    }),
+    watchingChanges(fleet.sliceImports, (change) =>
+      change.before?.spec.weight === change.after?.spec.weight
+        ? []
+        : both(({ spec }: EndpointSliceImport) => [
+            objectKey(spec.ownerServiceReference.namespace, spec.ownerServiceReference.name),
+          ])(change),
+    ),
+  ];
+}
+
+function serviceOf({ metadata: { namespace, labels } }: EndpointSlice): ObjectKey[] {
+  const name = labels?.[SERVICE_NAME_LABEL];
+  return name === undefined ? [] : [objectKey(namespace, name)];
 }

@@ -98,6 +98,16 @@ describe("the export of a global Service", () => {
       ["False:InvalidAnnotation,NodeAgentsMissing"],
     ],
     [
+      "has weights that no proxy knows",
+      view({ ...GLOBAL, "service.cilium.io/shared": "false" }, { hasNodeAgents: false, hasWeights: true }),
+      ["False:NodeAgentsMissing"],
+    ],
+    [
+      "has agents for its weights",
+      view({ ...GLOBAL, "service.cilium.io/shared": "false" }, { hasNodeAgents: true, hasWeights: true }),
+      ["True:ImportOnly"],
+    ],
+    [
       "has other ports than imports through other APIs",
       view(GLOBAL, {
         current: onHub(

@@ -40,7 +40,7 @@ export function readGlobalExport(view: ExportView): GlobalExport | undefined {
 type Finding = Pick<NewCondition, "reason" | "message">;
 
 export function globalCondition(
-  view: Pick<ExportView, "current" | "refused" | "hasNodeAgents">,
+  view: Pick<ExportView, "current" | "refused" | "hasNodeAgents" | "hasWeights">,
   found: GlobalExport,
 ): NewCondition {
   const wrong = findWrong(view, found);
@@ -59,13 +59,13 @@ function say(status: NewCondition["status"], { reason, message }: Finding): NewC
 }
 
 function findWrong(
-  view: Pick<ExportView, "current" | "refused" | "hasNodeAgents">,
+  view: Pick<ExportView, "current" | "refused" | "hasNodeAgents" | "hasWeights">,
   { settings, exported, hindrance }: GlobalExport,
 ): Finding[] {
   return [
     ...(hindrance === undefined ? [] : [hindrance]),
     ...ignored(settings),
-    ...(view.hasNodeAgents === false && hindrance === undefined ? withoutAgents(settings) : []),
+    ...(view.hasNodeAgents === false && hindrance === undefined ? withoutAgents(settings, view) : []),
     ...(exported === undefined ? [] : saidByHub(view)),
   ];
 }
@@ -84,11 +84,15 @@ function ignored({ problems }: GlobalSettings): Finding[] {
 }
 
 /** What the cluster's service proxy does in the place of what is asked. */
-function withoutAgents({ affinity, syncsSlices }: GlobalSettings): Finding[] {
+function withoutAgents(
+  { affinity, syncsSlices }: GlobalSettings,
+  { hasWeights = false }: Pick<ExportView, "hasWeights">,
+): Finding[] {
   const lost = [
     ...(affinity === "remote"
       ? ['affinity "remote": service proxies use endpoints of this cluster, too']
       : []),
+    ...(hasWeights ? ["weights of EndpointSlices: service proxies know none"] : []),
     ...(syncsSlices ? [] : ["endpoints of other clusters are hidden from service proxies"]),
   ];
   if (lost.length === 0) return [];

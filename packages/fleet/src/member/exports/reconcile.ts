@@ -26,8 +26,10 @@ import type { Controller } from "@fairlead/kube/types.ts";
 import {
   globalKeys,
   hasNodeAgents,
+  hasWeights,
   isInGlobalNamespace,
   watchingGlobalNamespaces,
+  watchingWeights,
 } from "../global-services.ts";
 import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
@@ -49,6 +51,7 @@ export function createExports(session: Session): Controller {
         watching(here.mcsExports),
         watching(here.services),
         ...watchingGlobalNamespaces(session),
+        ...watchingWeights(session),
         watching(mailbox.exports, both(serviceOfExport)),
         watching(mailbox.sliceExports, ({ before, after }) =>
           before !== undefined && (after === undefined || isDeleting(after))
@@ -112,6 +115,7 @@ function viewOf(session: Session, key: ObjectKey, refused?: string): ExportView 
     service: here.services.store.get(key),
     isGlobalNamespace: isInGlobalNamespace(session, namespace ?? ""),
     hasNodeAgents: hasNodeAgents(session),
+    hasWeights: hasWeights(session, key),
     current: currentExport(session, key),
     left: membershipOf(session) === "leave" ? session.cluster : undefined,
     refused,

@@ -16,6 +16,8 @@ export interface ExportView {
   readonly service: Service | undefined;
   /** Whether the namespace of the Service is global. Default: true. */
   readonly isGlobalNamespace?: boolean;
+  /** Whether slices of the service have weights other than 1. Default: false. */
+  readonly hasWeights?: boolean;
   /** Whether the profile has agents of nodes installed. Default: true. */
   readonly hasNodeAgents?: boolean;
   /** The export on the hub, with the conditions that the hub wrote. */
