@@ -46,6 +46,17 @@ describe("pods", () => {
     });
   });
 
+  it("have the named ports of their containers and sidecars, and not of containers that only run before these", () => {
+    const ports = (name: string) => [{ name, containerPort: 80 }];
+    const { spec, ...rest } = pod("web", {});
+    const initContainers = [
+      { name: "proxy", restartPolicy: "Always" as const, ports: ports("proxy") },
+      { name: "setup", ports: ports("setup") },
+    ];
+    const template = templateOf({ ...rest, spec: { containers: spec?.containers ?? [], initContainers } });
+    expect(template.ports.map((it) => it.name)).toEqual(["http", "proxy"]);
+  });
+
   it("that claim one address: it is of the newest that stays, and of none if that is not known", () => {
     const at = (second: number) => ({ creationTimestamp: `2026-01-01T00:00:0${second}Z` });
     const [old, young] = [pod("old", {}, at(1)), pod("young", {}, at(2))];
