@@ -21,7 +21,9 @@ const UNIT = [
 /** What it compares is the machine before a lab and after. */
 const ON_MACHINE = ["test/lab/leftovers.test.ts"];
 /** Run on a flat network and on a parallel one: services have to work alike. Others of them: scripts/test-full.ts. */
-const IN_BOTH_NETWORKS = process.env["TEST_NAT"] ?? "test/lab/{chaos,mcs-traffic}.test.ts";
+const IN_BOTH_NETWORKS = process.env["TEST_NAT"] ?? "test/lab/chaos.test.ts";
+/** Left to `npm run test:full`: programs are restarted or slowed down one by one, for minutes. */
+const IN_FULL_ONLY = process.env["TEST_SIZE"] === "full" ? [] : ["test/lab/faults-{clock,server}.test.ts"];
 /** The flag --exclude of vitest does nothing for projects. */
 const EXCLUDED = process.env["TEST_EXCLUDE"]?.split(" ") ?? [];
 const SETUP = ["scripts/same-chance.ts"];
@@ -100,7 +102,7 @@ export default defineConfig({
           ...LAB,
           name: "lab",
           include: ["test/{lab,release}/**/*.test.ts"],
-          exclude: ON_MACHINE,
+          exclude: [...ON_MACHINE, ...IN_FULL_ONLY],
           ...(canIsolate ? { pool: isolatedPool } : {}),
         },
       },

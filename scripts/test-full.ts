@@ -7,10 +7,12 @@ const ON_NAT = "test/lab/{chaos,fleet-faults,global-services,mcs-imports}.test.t
 const SAMPLED = [
   "--project=integration",
   "--project=lab",
+  "--project=lab-machine",
   "test/fleet/clocks",
   "test/lab/chaos",
-  "test/lab/faults-network",
-  "test/lab/faults-programs",
+  "test/lab/faults-",
+  "test/lab/leftovers",
+  "test/lab/parallel-network",
   "test/lab/global-services",
   "test/lab/policy-generated",
 ];

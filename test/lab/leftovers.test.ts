@@ -29,6 +29,7 @@ import { until } from "../support/waiting.ts";
 import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
 import { pidOf } from "../support/lab-programs.ts";
 import { type MachineSnapshot, takeSnapshot } from "./machine-snapshot.ts";
+import { sampleOf } from "../support/sample.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 /** Names, and a user, of this run: another may be under way on this machine. */
@@ -224,7 +225,7 @@ const INTERRUPTIONS = [
 ];
 
 describeOnKernel("lab up that is interrupted", () => {
-  it.each(INTERRUPTIONS)(
+  it.each(sampleOf(INTERRUPTIONS, [1, 4]))(
     "by $signal at the step '$step' leaves a lab that lab up completes and lab down removes",
     async ({ step, signal }) => {
       const stateRoot = makeStateRoot();
