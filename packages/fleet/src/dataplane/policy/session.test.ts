@@ -29,7 +29,10 @@ function sliceOf(name: string, at: string, spec: Partial<IdentitySlice["spec"]>)
 }
 
 /** The address that a policy admits, of pods of cluster b with the label app=web. */
-async function admitted(slices: readonly IdentitySlice[]): Promise<string[]> {
+async function admitted(
+  slices: readonly IdentitySlice[],
+  later: readonly IdentitySlice[] = [],
+): Promise<string[]> {
   const client = stack.use(new FakeKubeClient());
   await client.create(NAMESPACES, { metadata: { name: "shop" } });
   await client.create(PODS, {
@@ -52,12 +55,32 @@ async function admitted(slices: readonly IdentitySlice[]): Promise<string[]> {
   };
   for (const it of Object.values(informers)) it.start(signal);
   const settings = { cluster: "a", isLocalByDefault: true };
+  let changes = 0;
   const session = stack.use(
-    new PolicySession({ client, nodeName: "n1", settings, ...informers, deps, onChange: () => {} }),
+    new PolicySession({
+      client,
+      nodeName: "n1",
+      settings,
+      ...informers,
+      deps,
+      onChange: () => (changes += 1),
+    }),
   );
   await session.start(signal);
-  const set = session.take().sets.find((it) => it.key.startsWith("pods:"));
-  return (set?.added ?? []).map((it) => formatAddress(it as IpAddress));
+  const found = new Set<string>();
+  const take = (): void => {
+    const set = session.take().sets.find((it) => it.key.startsWith("pods:"));
+    for (const it of set?.removed ?? []) found.delete(formatAddress(it as IpAddress));
+    for (const it of set?.added ?? []) found.add(formatAddress(it as IpAddress));
+  };
+  take();
+  for (const { metadata, spec } of later) {
+    const before = changes;
+    await client.mergePatch(IDENTITY_SLICES, objectKey(metadata.namespace, metadata.name), { spec });
+    await expect.poll(() => changes).toBeGreaterThan(before);
+  }
+  take();
+  return [...found];
 }
 
 describe("an address that two slices of another cluster have, when the agent starts", () => {
@@ -74,5 +97,15 @@ describe("an address that two slices of another cluster have, when the agent sta
     expect(await admitted([sliceOf("x", "02", db("x")), sliceOf("y", "01", web("y"))])).toEqual([]);
     expect(await admitted([sliceOf("x", "01", db("x")), sliceOf("y", "02", web("y"))])).toEqual(["10.2.0.5"]);
     expect(await admitted([sliceOf("x", "02", web("x")), sliceOf("y", "01", db("y"))])).toEqual(["10.2.0.5"]);
+  });
+});
+
+describe("a slice of another cluster that is another namespace's now", () => {
+  it("leaves none of its pods in the former namespace, although they have the same names", async () => {
+    const web = { labels: { app: "web" }, pods: [{ name: "web-1", addresses: ["10.2.0.5"] }] };
+    const moved = { namespace: "bank", pods: [{ name: "web-1", addresses: ["10.2.0.9"] }] };
+    const before = sliceOf("x", "01", web);
+    expect(await admitted([before])).toEqual(["10.2.0.5"]);
+    expect(await admitted([before], [sliceOf("x", "02", { ...web, ...moved })])).toEqual([]);
   });
 });

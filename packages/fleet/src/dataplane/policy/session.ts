@@ -1,6 +1,7 @@
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import type { ClusterSettings } from "#policy/compile/labels.ts";
+import type { PolicyNamespace, PolicyPod } from "#policy/model.ts";
 import { Resolver } from "#policy/resolver/resolver.ts";
 import type { Changes } from "#policy/state.ts";
 import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
@@ -237,35 +238,36 @@ export class PolicySession implements AsyncDisposable {
   #bringSlice({ key, before, after }: Change<IdentitySlice>): void {
     const [was, is] = [before, after].map((it) => (it === undefined ? NOTHING : toldBy(it)));
     for (const it of is?.namespaces ?? []) {
-      this.#tellers.set(`namespace ${it.cluster} ${it.name}`, key);
+      this.#tellers.set(namespaceId(it), key);
       this.#resolver.upsertNamespace(it);
     }
     for (const it of is?.nodes ?? []) {
-      this.#tellers.set(`node ${it.cluster} ${it.name}`, key);
+      this.#tellers.set(nodeId(it), key);
       this.#resolver.upsertNode(it);
     }
     for (const it of is?.pods ?? []) {
-      this.#tellers.set(`pod ${it.cluster} ${it.namespace} ${it.name}`, key);
+      this.#tellers.set(podId(it), key);
       this.#resolver.upsertPod(it);
     }
     this.#forget(key, was ?? NOTHING, is ?? NOTHING);
   }
 
   #forget(slice: ObjectKey, was: Told, is: Told): void {
-    const isGone = (id: string): boolean => this.#tellers.get(id) === slice && this.#tellers.delete(id);
-    const pods = new Set(is.pods.map((it) => it.name));
-    for (const { cluster, namespace, name } of was.pods)
-      if (!pods.has(name) && isGone(`pod ${cluster} ${namespace} ${name}`))
-        this.#resolver.deletePod(cluster, namespace, name);
-    const nodes = new Set(is.nodes.map((it) => it.name));
-    for (const { cluster, name } of was.nodes)
-      if (!nodes.has(name) && isGone(`node ${cluster} ${name}`)) this.#resolver.deleteNode(cluster, name);
-    const namespaces = new Set(is.namespaces.map((it) => it.name));
-    for (const { cluster, name } of was.namespaces)
-      if (!namespaces.has(name) && isGone(`namespace ${cluster} ${name}`))
-        this.#resolver.deleteNamespace(cluster, name);
+    const left = new Set([...is.pods.map(podId), ...is.nodes.map(nodeId), ...is.namespaces.map(namespaceId)]);
+    const isGone = (id: string): boolean =>
+      !left.has(id) && this.#tellers.get(id) === slice && this.#tellers.delete(id);
+    for (const it of was.pods)
+      if (isGone(podId(it))) this.#resolver.deletePod(it.cluster, it.namespace, it.name);
+    for (const it of was.nodes) if (isGone(nodeId(it))) this.#resolver.deleteNode(it.cluster, it.name);
+    for (const it of was.namespaces)
+      if (isGone(namespaceId(it))) this.#resolver.deleteNamespace(it.cluster, it.name);
   }
 }
+
+type Named = Pick<PolicyNamespace, "cluster" | "name">;
+const podId = ({ cluster, namespace, name }: PolicyPod): string => `pod ${cluster} ${namespace} ${name}`;
+const nodeId = ({ cluster, name }: Named): string => `node ${cluster} ${name}`;
+const namespaceId = ({ cluster, name }: Named): string => `namespace ${cluster} ${name}`;
 
 /** Those in use, by UID of the pod. */
 function addressesOfBlock(block: AddressBlock | undefined): ReadonlyMap<string, readonly string[]> {

@@ -9,6 +9,8 @@ import {
 } from "@fairlead/base/netaddr/prefix.ts";
 import { bitsOf, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
+import type { Draft } from "./draft.ts";
+import { TOO_MANY_EXCEPTIONS } from "./exceptions.ts";
 import { type Part, type Refuse, shown, textOf } from "./part.ts";
 
 /**
@@ -36,6 +38,7 @@ const MAX_EXCEPTIONS = 250;
 export function withoutExceptions(
   cidr: Prefix,
   exceptions: readonly Part[],
+  draft: Pick<Draft, "exceptionsLeft">,
   refuse: Refuse,
 ): readonly Prefix[] | undefined {
   if (exceptions.length > MAX_EXCEPTIONS) {
@@ -45,6 +48,8 @@ export function withoutExceptions(
       `${exceptions.length} exceptions are more than the ${MAX_EXCEPTIONS} that one CIDR can have.`,
     );
   }
+  draft.exceptionsLeft -= exceptions.length;
+  if (draft.exceptionsLeft < 0) return refuse(exceptions[0]?.path ?? "", TOO_MANY_EXCEPTIONS);
   const read = exceptions.map((it) => exceptionOf(it, cidr, refuse));
   const found = read.filter((it) => it !== undefined);
   return found.length < read.length ? undefined : [...remaining(cidr, found)];

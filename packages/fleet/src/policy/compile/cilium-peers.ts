@@ -8,6 +8,7 @@ import { prefixOfPart, withoutExceptions } from "./cidrs.ts";
 import { labelOf, ofPrefixes, type PeerContext, plainAttribute } from "./cilium-context.ts";
 import type { RuleContext } from "./cilium-ports.ts";
 import { serviceOf } from "./cilium-services.ts";
+import { TOO_MANY_EXCEPTIONS } from "./exceptions.ts";
 import { fqdnOf } from "./fqdn.ts";
 import { isIn, nodeAttribute, peerSelector, podAttribute, requirementsOf } from "./labels.ts";
 import { isPresent, open, type Part, partAt, partsAt, readAll, type Refuse, shown, textOf } from "./part.ts";
@@ -157,10 +158,10 @@ function cidrRuleOf(part: Part, context: PeerContext): readonly Prefix[] | undef
   const exceptions = partsAt(fields, part.path, "except") ?? [];
   if (cidr !== undefined) {
     const prefix = prefixOfPart(cidr, refuse);
-    return prefix && withoutExceptions(prefix, exceptions, refuse);
+    return prefix && withoutExceptions(prefix, exceptions, context.draft, refuse);
   }
   const group = groupCidrs(name, selector, context);
-  return group && withoutSome(group, exceptions, refuse);
+  return group && withoutSome(group, exceptions, context);
 }
 
 /** The CIDRs of the groups of this name, or that the selector selects. A group that does not exist has none. */
@@ -191,8 +192,10 @@ function groupCidrs(
 function withoutSome(
   prefixes: readonly Prefix[],
   exceptions: readonly Part[],
-  refuse: Refuse,
+  { draft, refuse }: PeerContext,
 ): readonly Prefix[] | undefined {
+  // Each is compared with each CIDR of the groups.
+  if (exceptions.length > draft.exceptionsLeft) return refuse(exceptions[0]?.path ?? "", TOO_MANY_EXCEPTIONS);
   const read = exceptions.map((part) => ({ part, prefix: prefixOfPart(part, refuse) }));
   if (read.some((it) => it.prefix === undefined)) return undefined;
   const left = prefixes.map((prefix) => {
@@ -201,6 +204,7 @@ function withoutSome(
     return withoutExceptions(
       prefix,
       inside.map((it) => it.part),
+      draft,
       refuse,
     );
   });

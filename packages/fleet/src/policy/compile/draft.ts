@@ -3,6 +3,7 @@ import type { CiliumCidrGroup } from "#api/cilium.io/v2/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Compilation, CompiledPolicy, PolicyId, Refusal, Rule } from "../model.ts";
 import type { ClusterSettings } from "./labels.ts";
+import { MAX_EXCEPTIONS_OF_POLICY } from "./exceptions.ts";
 import type { Refuse } from "./part.ts";
 
 /** What the compilers need besides the policy. */
@@ -33,6 +34,8 @@ export class Draft {
   readonly id: PolicyId;
   readonly refusals: Refusal[] = [];
   readonly reads = { cidrGroups: false, services: false };
+  /** Exceptions of CIDRs that the policy may have besides those that were read. */
+  exceptionsLeft = MAX_EXCEPTIONS_OF_POLICY;
   constructor(kind: string, { metadata }: KubeObject) {
     const { name, namespace } = metadata;
     this.id = { kind, name, ...(namespace === undefined ? {} : { namespace }) };

@@ -64,6 +64,20 @@ describe("a NetworkPolicy", () => {
     expect(peer).toMatchObject({ matchesPods: true, matchesNodes: true });
   });
 
+  it("with more than 500 exceptions in all allows nothing for the CIDRs beyond, whatever they cost", () => {
+    const block = (at: number) => ({
+      ipBlock: {
+        cidr: "::/0",
+        except: Array.from({ length: 250 }, (_, it) => `${(it * 257 + 1).toString(16)}:${at}::1/128`),
+      },
+    });
+    const spec = from(...Array.from({ length: 200 }, (_, at) => block(at + 1)));
+    expect(refused(spec)).toHaveLength(198);
+    expect(refused(spec)[0]).toBe("spec.ingress[0].from[2].ipBlock.except[0]: matches nothing");
+    const rule = compiled(spec).policies[0]?.ingress?.rules[0];
+    expect(rule?.peers).toHaveLength(2);
+  });
+
   it("with 250 exceptions in a CIDR is compiled, and one with more allows nothing for it", () => {
     const except = Array.from({ length: 250 }, (_, index) => `2001:db8:${index}::1/128`);
     const rule = compiled(from({ ipBlock: { cidr: "2001:db8::/32", except } })).policies[0]?.ingress

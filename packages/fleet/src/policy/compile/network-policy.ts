@@ -89,14 +89,14 @@ function ruleOfPart(part: Part, way: Way, context: Context): Rule | undefined {
   });
 }
 
-function peerOf(part: Part, { namespace, settings }: Context, refuse: Refuse): Peer | undefined {
+function peerOf(part: Part, { namespace, settings, draft }: Context, refuse: Refuse): Peer | undefined {
   const fields = open(part, ["podSelector", "namespaceSelector", "ipBlock"], refuse);
   if (fields === undefined) return undefined;
   const [pods, namespaces, block] = ["podSelector", "namespaceSelector", "ipBlock"].map((it) =>
     partAt(fields, part.path, it),
   );
   if (block !== undefined) {
-    if (pods === undefined && namespaces === undefined) return blockOf(block, refuse);
+    if (pods === undefined && namespaces === undefined) return blockOf(block, draft, refuse);
     return refuse(block.path, "ipBlock cannot be combined with a selector in one peer. Write two peers.");
   }
   if (pods === undefined && namespaces === undefined) return refuse(part.path, "The peer is empty.");
@@ -109,11 +109,11 @@ function peerOf(part: Part, { namespace, settings }: Context, refuse: Refuse): P
   return podsPeer(peerSelector([...ofPods, ...ofNamespaces], settings));
 }
 
-function blockOf(part: Part, refuse: Refuse): Peer | undefined {
+function blockOf(part: Part, draft: Draft, refuse: Refuse): Peer | undefined {
   const fields = open(part, ["cidr", "except"], refuse);
   if (fields === undefined) return undefined;
   const cidr = prefixOfPart({ path: `${part.path}.cidr`, value: fields["cidr"] }, refuse);
-  const left = cidr && withoutExceptions(cidr, partsAt(fields, part.path, "except") ?? [], refuse);
+  const left = cidr && withoutExceptions(cidr, partsAt(fields, part.path, "except") ?? [], draft, refuse);
   return left && cidrPeer(left, { matchesPods: true, matchesNodes: true });
 }
 
