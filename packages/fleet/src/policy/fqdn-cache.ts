@@ -1,0 +1,147 @@
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { doesFqdnMatch } from "./fqdn.ts";
+import type { FqdnPattern } from "./model.ts";
+import { fqdnPeer } from "./peers.ts";
+import type { SetChange } from "./state.ts";
+
+/** So many addresses of one name count for one pod; the oldest go. As with Cilium. */
+const MAX_ADDRESSES = 50;
+/** So many names count for one pod; the oldest go. */
+const MAX_NAMES = 1000;
+/** So many addresses outlive their TTL because connections use them. As with Cilium. */
+const MAX_KEPT = 10_000;
+
+export interface DnsAnswer {
+  /** Whoever asked. */
+  readonly pod: IpAddress;
+  /** Lower case, without the final dot. */
+  readonly name: string;
+  /** Patterns of the pod's policies. */
+  readonly patterns: readonly FqdnPattern[];
+  /** Each until then. Unit: milliseconds. */
+  readonly addresses: ReadonlyMap<IpAddress, number>;
+}
+
+/** The addresses that a pod got for a name. */
+interface Entry {
+  readonly patterns: readonly FqdnPattern[];
+  readonly addresses: Map<IpAddress, number>;
+}
+
+/**
+ * The addresses in the sets of `toFQDNs`, from what DNS answered. Pure, and bounded whatever servers answer: for each pod 1000 names of 50
+ * addresses. An address is in a set as long as one name of one pod leads to it.
+ */
+export class FqdnCache {
+  readonly #entries = new Map<IpAddress | "adopted", Map<string, Entry>>();
+  /** For each pattern that policies have: by how many entries an address is there. */
+  readonly #sets = new Map<FqdnPattern, Map<IpAddress, number>>();
+  readonly #before = new Map<FqdnPattern, Map<IpAddress, boolean>>();
+
+  /** The kernel has a set for the pattern. */
+  track(pattern: FqdnPattern): void {
+    if (!this.#sets.has(pattern)) this.#sets.set(pattern, new Map());
+  }
+
+  forget(pattern: FqdnPattern): void {
+    this.#sets.delete(pattern);
+    this.#before.delete(pattern);
+    for (const { pod, name, entry } of [...this.#all()]) {
+      if (!entry.patterns.includes(pattern)) continue;
+      const patterns = entry.patterns.filter((it) => it !== pattern);
+      this.#put(pod, name, { patterns, addresses: patterns.length === 0 ? new Map() : entry.addresses });
+    }
+  }
+
+  /** What a set had in the kernel when the program started. */
+  adopt(pattern: FqdnPattern, addresses: ReadonlyMap<IpAddress, number>): void {
+    this.#put("adopted", pattern, { patterns: [pattern], addresses: new Map(addresses) });
+  }
+
+  answered({ pod, name, patterns, addresses }: DnsAnswer): void {
+    const matching = patterns.filter((it) => doesFqdnMatch(name, it));
+    if (matching.length === 0 || addresses.size === 0) return;
+    const known = this.#entries.get(pod)?.get(name)?.addresses ?? new Map<IpAddress, number>();
+    const all = new Map(known);
+    for (const [address, untilMs] of addresses) {
+      const later = Math.max(untilMs, known.get(address) ?? untilMs);
+      all.delete(address);
+      all.set(address, later);
+    }
+    const kept = new Map([...all].slice(-MAX_ADDRESSES));
+    this.#put(pod, name, { patterns: matching, addresses: kept });
+  }
+
+  /** The pod is gone, or has no such policies any more. */
+  podGone(pod: IpAddress): void {
+    for (const entry of this.#entries.get(pod)?.values() ?? []) this.#count(entry, -1);
+    this.#entries.delete(pod);
+  }
+
+  /** Whether an address has outlived its TTL. */
+  hasExpired(nowMs: number): boolean {
+    return this.#all().some(({ entry }) => entry.addresses.values().some((it) => it <= nowMs));
+  }
+
+  /** Removes what has outlived its TTL, except addresses with connections. */
+  expire(nowMs: number, isUsed: (address: IpAddress) => boolean): void {
+    let kept = 0;
+    for (const { pod, name, entry } of [...this.#all()]) {
+      const addresses = new Map(
+        [...entry.addresses].filter(([it, untilMs]) => untilMs > nowMs || (isUsed(it) && kept++ < MAX_KEPT)),
+      );
+      if (addresses.size < entry.addresses.size) this.#put(pod, name, { ...entry, addresses });
+    }
+  }
+
+  /** What changed in the sets since the last call. */
+  take(): readonly SetChange[] {
+    const changes = [...this.#before].flatMap(([pattern, before]): SetChange[] => {
+      const has = (it: IpAddress): boolean => this.#sets.get(pattern)?.has(it) === true;
+      const added = [...before].flatMap(([it, was]) => (!was && has(it) ? [it] : []));
+      const removed = [...before].flatMap(([it, was]) => (was && !has(it) ? [it] : []));
+      if (added.length + removed.length === 0) return [];
+      return [{ key: fqdnPeer(pattern).key, state: "changed", added, removed }];
+    });
+    this.#before.clear();
+    return changes;
+  }
+
+  *#all(): Generator<{
+    readonly pod: IpAddress | "adopted";
+    readonly name: string;
+    readonly entry: Entry;
+  }> {
+    for (const [pod, names] of this.#entries) for (const [name, entry] of names) yield { pod, name, entry };
+  }
+
+  #put(pod: IpAddress | "adopted", name: string, entry: Entry): void {
+    const names = this.#entries.get(pod) ?? new Map<string, Entry>();
+    this.#entries.set(pod, names);
+    const former = names.get(name);
+    names.delete(name);
+    if (entry.addresses.size > 0) names.set(name, entry);
+    this.#count(entry, 1);
+    if (former !== undefined) this.#count(former, -1);
+    if (names.size === 0) this.#entries.delete(pod);
+    const [oldest] = names;
+    if (names.size <= MAX_NAMES || oldest === undefined) return;
+    names.delete(oldest[0]);
+    this.#count(oldest[1], -1);
+  }
+
+  #count({ patterns, addresses }: Entry, by: 1 | -1): void {
+    for (const pattern of patterns) {
+      const set = this.#sets.get(pattern);
+      if (set === undefined) continue;
+      const before = this.#before.get(pattern) ?? new Map<IpAddress, boolean>();
+      this.#before.set(pattern, before);
+      for (const it of addresses.keys()) {
+        const count = set.get(it) ?? 0;
+        if (!before.has(it)) before.set(it, count > 0);
+        if (count + by > 0) set.set(it, count + by);
+        else set.delete(it);
+      }
+    }
+  }
+}
