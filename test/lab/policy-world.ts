@@ -1,6 +1,7 @@
 /** Two nodes with their pods and the real kernel, whose policies come from an API server in memory. */
 
 import type { ChildProcess } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
 import { type IdentitySlice, IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
@@ -24,6 +25,7 @@ import type { Informer } from "@fairlead/kube/types.ts";
 import { SCTP_PROGRAM } from "@fairlead/lab/images/agnhost/sctp.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadLibC } from "@fairlead/os/libc/libc.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { type NetnsFixture, netnsFixture } from "../support/netns-fixture.ts";
@@ -45,6 +47,8 @@ export interface WorldPod {
   readonly node: NodeNumber;
   /** Another cluster than "own", whose pods are known by IdentitySlices. On the second node. */
   readonly cluster?: string;
+  /** Nothing reports it: as a server outside of the fleet. On the second node. */
+  readonly isOutside?: true;
 }
 
 interface StartedPod extends WorldPod {
@@ -54,6 +58,22 @@ interface StartedPod extends WorldPod {
 
 export const PORTS = [80, 81] as const;
 export type Verb = "tcp" | "udp" | "sctp";
+
+/** Until it is disposed of, the sockets and programs that this thread makes are in the namespace. */
+async function enterNetns(path: string): Promise<Disposable> {
+  const libc = await loadLibC();
+  if (libc === undefined) throw new Error("koffi is not installed");
+  const [home, away] = ["/proc/thread-self/ns/net", path].map((it) => openSync(it, "r")) as [number, number];
+  const enter = (fd: number): void => {
+    const isDone = libc.setns(fd, CLONE_NEWNET) === 0;
+    closeSync(fd);
+    if (!isDone) throw new Error("cannot enter a network namespace");
+  };
+  enter(away);
+  return { [Symbol.dispose]: () => enter(home) };
+}
+
+const CLONE_NEWNET = 0x4000_0000;
 
 /** A kernel without SCTP needs a program for it. */
 function sctp(netns: string, ...words: readonly string[]) {
@@ -70,9 +90,12 @@ export class PolicyWorld implements AsyncDisposable {
     { readonly agent: NodePolicies; readonly stack: AsyncDisposable & { disposeAsync(): Promise<void> } }
   >();
   readonly #stack = new AsyncDisposableStack();
+  #inside: NodeNumber | undefined;
 
-  static async start(pods: readonly WorldPod[]): Promise<PolicyWorld> {
+  /** @param inside - The node whose network this thread enters, as programs of a node have it. */
+  static async start(pods: readonly WorldPod[], inside?: NodeNumber): Promise<PolicyWorld> {
     const world = new PolicyWorld();
+    world.#inside = inside;
     await world.#makeNodes();
     world.client.seed(MESH_NETWORKS, {
       metadata: {
@@ -85,6 +108,7 @@ export class PolicyWorld implements AsyncDisposable {
     for (const name of new Set(pods.filter((it) => it.cluster === undefined).map((it) => it.namespace)))
       world.client.seed(NAMESPACES, namespaceObject(name));
     await Promise.all(pods.map((it, at) => world.#addPod(it, 10 + at)));
+    if (inside !== undefined) world.#stack.use(await enterNetns(await world.netns(inside)));
     for (const number of NODE_NUMBERS) await world.startAgent(number);
     return world;
   }
@@ -109,7 +133,7 @@ export class PolicyWorld implements AsyncDisposable {
       services,
       slices,
       fleetNetns: "/nowhere/fleet",
-      netns: await this.netns(node),
+      ...(node === this.#inside ? {} : { netns: await this.netns(node) }),
       deps,
     });
     const stack = new AsyncDisposableStack();
@@ -273,8 +297,8 @@ export class PolicyWorld implements AsyncDisposable {
   }
 
   async #addPod(pod: WorldPod, number: number): Promise<void> {
-    const { namespace, name, node, cluster } = pod;
-    const net = cluster === undefined ? node : FAR_NET;
+    const { namespace, name, node, cluster, isOutside = false } = pod;
+    const net = cluster === undefined && !isOutside ? node : FAR_NET;
     const at = { v4: `10.244.${net}.${number}`, v6: `fd00:244:0:${net}::${number}` };
     const id = `${cluster === undefined ? "" : `${cluster}:`}${namespace}/${name}`;
     const link = `${number}`;
@@ -284,6 +308,7 @@ export class PolicyWorld implements AsyncDisposable {
       { netns: await this.#fixture.netns(link), ports: PORTS, children: this.#children },
     );
     this.#pods.set(id, { ...pod, peer, netns: await this.#fixture.netns(link) });
+    if (isOutside) return;
     if (cluster === undefined) this.client.seed(PODS, podObject(pod, at));
     else this.client.seed(IDENTITY_SLICES, ...slicesOf({ ...pod, cluster }, at));
   }

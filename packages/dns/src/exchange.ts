@@ -101,13 +101,15 @@ function isSameQuestion(a: Question | undefined, b: Question | undefined): boole
   return a?.name === b?.name && a?.type === b?.type && a?.class === b?.class;
 }
 
-type Accept = (bytes: Buffer) => Message | undefined;
+/** What a received message is; undefined: not an answer. */
+export type Accept<T> = (bytes: Buffer) => T | undefined;
 
-async function overUdp(wire: Buffer, accept: Accept, options: ExchangeOptions): Promise<Message> {
+/** Sends a message as it is, and waits for the first one that is an answer. @throws as `exchange`. */
+export async function overUdp<T>(wire: Buffer, accept: Accept<T>, options: ExchangeOptions): Promise<T> {
   const { server } = options;
   // A separate port for each question, chosen by the kernel; connected, so that only the server's datagrams arrive.
   const socket = createSocket(server.family === "IPv6" ? "udp6" : "udp4");
-  const { promise, resolve, reject } = Promise.withResolvers<Message>();
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
   using _timer = options.clock.after(options.timeoutMs, () => reject(timedOut(server)));
   socket.on("error", (cause) => reject(unreachable(server, cause)));
   socket.on("message", (bytes) => {
@@ -123,10 +125,11 @@ async function overUdp(wire: Buffer, accept: Accept, options: ExchangeOptions): 
   }
 }
 
-async function overTcp(wire: Buffer, accept: Accept, options: ExchangeOptions): Promise<Message> {
+/** As `overUdp`; what comes first is the answer, or there is none. */
+export async function overTcp<T>(wire: Buffer, accept: Accept<T>, options: ExchangeOptions): Promise<T> {
   const { server } = options;
   const socket = connect({ port: server.port, host: server.host, noDelay: true });
-  const { promise, resolve, reject } = Promise.withResolvers<Message>();
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
   using _timer = options.clock.after(options.timeoutMs, () => reject(timedOut(server)));
   let received = Buffer.alloc(0);
   socket.on("error", (cause) => reject(unreachable(server, cause)));

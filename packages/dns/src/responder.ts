@@ -24,6 +24,15 @@ export type Respond = (
   transport: Transport,
 ) => Buffer | undefined | Promise<Buffer | undefined>;
 
+/** Who asked. */
+export interface Client {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** As `Respond`, where the answer depends on who asks. */
+export type RespondTo = (query: Uint8Array, transport: Transport, client: Client) => ReturnType<Respond>;
+
 export function createResponder({ resolve, isRecursive, meters, log }: ResponderOptions): Respond {
   function finish(query: Message, answer: Answer, transport: Transport): Buffer {
     const bytes = encodeMessage(reply(query, answer, isRecursive), { limit: limitOf(query.edns, transport) });

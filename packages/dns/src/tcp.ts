@@ -1,12 +1,12 @@
 import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { SocketAddress } from "./listen-address.ts";
-import type { Respond } from "./responder.ts";
+import type { RespondTo } from "./responder.ts";
 import { cannotListen } from "./udp.ts";
 
 export interface TcpOptions {
   readonly address: SocketAddress;
-  readonly respond: Respond;
+  readonly respond: RespondTo;
   readonly clock: Clock;
   /** The limit of connections; for a further one, the longest idle one is closed. */
   readonly maxConnections: number;
@@ -110,7 +110,10 @@ class Connection {
   }
 
   #answer(query: Buffer): void {
-    const answer = this.#options.respond(query, "tcp");
+    const answer = this.#options.respond(query, "tcp", {
+      address: this.#socket.remoteAddress ?? "",
+      port: this.#socket.remotePort ?? 0,
+    });
     // Silence on a stream would leave the client waiting for its turn.
     if (answer === undefined) this.close();
     else if (answer instanceof Promise) void this.#sendLater(answer);

@@ -2,11 +2,11 @@ import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { formatSocketAddress, type SocketAddress } from "./listen-address.ts";
-import type { Respond } from "./responder.ts";
+import type { RespondTo } from "./responder.ts";
 
 export interface UdpOptions {
   readonly address: SocketAddress;
-  readonly respond: Respond;
+  readonly respond: RespondTo;
   readonly log: Logger;
   /** The most queries that may wait for another server; further ones are dropped, as by a full socket. */
   readonly maxPending: number;
@@ -39,7 +39,7 @@ export async function serveUdp(options: UdpOptions): Promise<{ readonly port: nu
   socket.on("message", (query, from) => {
     // Port 0 is invalid, and sending to it fails.
     if (from.port === 0 || pending >= maxPending) return;
-    const answer = respond(query, "udp");
+    const answer = respond(query, "udp", from);
     if (answer === undefined) return;
     if (!(answer instanceof Promise)) {
       send(answer, from);

@@ -1,6 +1,7 @@
 import { byAddress, familyOf, type IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { containsAddress, formatPrefix, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
-import type { Peer, PolicyId, PortMatch, Rule, Tier, Transport, Way } from "./model.ts";
+import { doesFqdnMatch } from "./fqdn.ts";
+import type { FqdnPattern, Peer, PolicyId, PortMatch, Rule, Tier, Transport, Way } from "./model.ts";
 import { matchOf, type SetKey } from "./peers.ts";
 import type {
   Changes,
@@ -17,6 +18,8 @@ export interface Flow {
   readonly source: IpAddress;
   readonly destination: IpAddress;
   readonly traffic: Traffic;
+  /** The name that a DNS proxy was asked for: without it, rules for certain names match nothing. Lower case, without the final dot. */
+  readonly dnsName?: string;
 }
 
 export type Traffic =
@@ -75,6 +78,17 @@ export class Enforced {
     return { isAllowed: true };
   }
 
+  /** Whether what a local pod asks of DNS servers has to be looked at. */
+  isProxied(address: IpAddress): boolean {
+    const group = this.#groupAt(address, "egress");
+    return group !== undefined && needsDnsProxy(group);
+  }
+
+  /** The patterns of names for which policies let an address out. */
+  patternsOf(address: IpAddress): readonly FqdnPattern[] {
+    return patternsOf(this.#groupAt(address, "egress"));
+  }
+
   /** In a form that can be compared. */
   dump(): Readonly<Record<string, unknown>> {
     return {
@@ -102,9 +116,9 @@ export class Enforced {
     for (const it of added) members.add(it);
   }
 
-  #matches(rule: Rule, { source, destination, traffic }: Flow, way: Way): boolean {
+  #matches(rule: Rule, { source, destination, traffic, dnsName }: Flow, way: Way): boolean {
     const other = way === "egress" ? destination : source;
-    if (rule.dns !== undefined && !rule.dns.includes("*")) return false;
+    if (rule.dns !== undefined && !rule.dns.some((it) => isName(it, dnsName))) return false;
     return (
       (rule.peers === "any" || rule.peers.some((it) => this.#isPeer(it, other))) &&
       (rule.ports === "any" || rule.ports.some((it) => this.#isPort(it, destination, traffic)))
@@ -144,6 +158,24 @@ export class Enforced {
         return match satisfies never;
     }
   }
+}
+
+function isName(pattern: FqdnPattern, name: string | undefined): boolean {
+  return pattern === "*" || (name !== undefined && doesFqdnMatch(name, pattern));
+}
+
+/** Whether the pods of a group have to ask DNS servers through the proxy. */
+export function needsDnsProxy(group: Group): boolean {
+  const rules = group.way === "egress" ? group.tiers.flatMap((it) => it.rules) : [];
+  return rules.some((it) => it.dns !== undefined || patternsIn(it).length > 0);
+}
+
+function patternsOf(group: Group | undefined): readonly FqdnPattern[] {
+  return [...new Set((group?.tiers ?? []).flatMap((it) => it.rules).flatMap((it) => patternsIn(it)))];
+}
+
+function patternsIn({ peers }: Rule): readonly FqdnPattern[] {
+  return (peers === "any" ? [] : peers).flatMap((it) => (it.kind === "fqdn" ? [it.pattern] : []));
 }
 
 function isTransport(

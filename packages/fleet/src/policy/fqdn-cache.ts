@@ -46,10 +46,13 @@ export class FqdnCache {
   forget(pattern: FqdnPattern): void {
     this.#sets.delete(pattern);
     this.#before.delete(pattern);
-    for (const { pod, name, entry } of [...this.#all()]) {
+    for (const { pod, name, entry } of Array.from(this.#all())) {
       if (!entry.patterns.includes(pattern)) continue;
       const patterns = entry.patterns.filter((it) => it !== pattern);
-      this.#put(pod, name, { patterns, addresses: patterns.length === 0 ? new Map() : entry.addresses });
+      this.#put(pod, name, {
+        patterns,
+        addresses: patterns.length === 0 ? new Map<IpAddress, number>() : entry.addresses,
+      });
     }
   }
 
@@ -61,21 +64,26 @@ export class FqdnCache {
   answered({ pod, name, patterns, addresses }: DnsAnswer): void {
     const matching = patterns.filter((it) => doesFqdnMatch(name, it));
     if (matching.length === 0 || addresses.size === 0) return;
-    const known = this.#entries.get(pod)?.get(name)?.addresses ?? new Map<IpAddress, number>();
-    const all = new Map(known);
-    for (const [address, untilMs] of addresses) {
-      const later = Math.max(untilMs, known.get(address) ?? untilMs);
-      all.delete(address);
-      all.set(address, later);
-    }
-    const kept = new Map([...all].slice(-MAX_ADDRESSES));
-    this.#put(pod, name, { patterns: matching, addresses: kept });
+    const known = this.#entries.get(pod)?.get(name);
+    const isSame = String(known?.patterns) === String(matching);
+    const { kept, isNew } = merged(known?.addresses ?? new Map<IpAddress, number>(), addresses);
+    if (isNew || !isSame) this.#put(pod, name, { patterns: matching, addresses: kept });
+    else for (const [it, untilMs] of kept) known?.addresses.set(it, untilMs);
   }
 
   /** The pod is gone, or has no such policies any more. */
   podGone(pod: IpAddress): void {
     for (const entry of this.#entries.get(pod)?.values() ?? []) this.#count(entry, -1);
     this.#entries.delete(pod);
+  }
+
+  get isEmpty(): boolean {
+    return this.#entries.size === 0;
+  }
+
+  /** Whether there may be something to take. */
+  get isChanged(): boolean {
+    return this.#before.size > 0;
   }
 
   /** Whether an address has outlived its TTL. */
@@ -86,7 +94,7 @@ export class FqdnCache {
   /** Removes what has outlived its TTL, except addresses with connections. */
   expire(nowMs: number, isUsed: (address: IpAddress) => boolean): void {
     let kept = 0;
-    for (const { pod, name, entry } of [...this.#all()]) {
+    for (const { pod, name, entry } of Array.from(this.#all())) {
       const addresses = new Map(
         [...entry.addresses].filter(([it, untilMs]) => untilMs > nowMs || (isUsed(it) && kept++ < MAX_KEPT)),
       );
@@ -144,4 +152,15 @@ export class FqdnCache {
       }
     }
   }
+}
+
+/** The newest are last, and stay. */
+function merged(known: ReadonlyMap<IpAddress, number>, found: ReadonlyMap<IpAddress, number>) {
+  const all = new Map(known);
+  for (const [it, untilMs] of found) {
+    all.delete(it);
+    all.set(it, Math.max(untilMs, known.get(it) ?? untilMs));
+  }
+  const kept = new Map([...all].slice(-MAX_ADDRESSES));
+  return { kept, isNew: kept.keys().some((it) => !known.has(it)) };
 }

@@ -100,8 +100,7 @@ export interface Rule {
   readonly peers: "any" | readonly Peer[];
   readonly ports: "any" | readonly PortMatch[];
   /**
-   * Only DNS queries for these names; the other end is a DNS server. A data plane without a DNS proxy treats the rule as absent, unless one
-   * pattern is `*`, which needs none.
+   * Only DNS queries for these names; the other end is a DNS server. What the DNS proxy does not see is matched only if one pattern is `*`.
    */
   readonly dns?: readonly FqdnPattern[];
   /** Where the manifest says so: `spec.ingress[0]`. */

@@ -1,5 +1,6 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { loadLibC } from "@fairlead/os/libc/libc.ts";
 import { type AnyFlow, endRevokedFlows } from "@fairlead/os/nft/netlink/conntrack.ts";
@@ -39,6 +40,22 @@ export class CutFlows implements Disposable {
       this.#later = undefined;
       void this.#cutNow();
     });
+  }
+
+  /** Addresses that flows lead to, after translation; none if conntrack cannot be read. */
+  async answerers(): Promise<ReadonlySet<IpAddress>> {
+    const found = new Set<IpAddress>();
+    try {
+      const socket = await this.#open();
+      if (socket !== undefined)
+        endRevokedFlows(socket, ({ answerer }) => {
+          found.add(answerer);
+          return false;
+        });
+    } catch (error) {
+      this.#options.log.warn("the flows of this node could not be read", { error: messageOf(error) });
+    }
+    return found;
   }
 
   [Symbol.dispose](): void {

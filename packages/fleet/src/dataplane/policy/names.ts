@@ -9,6 +9,11 @@ import type { NftSetSpec, NftTableName } from "@fairlead/os/nft/state.ts";
 
 export const POLICY_TABLE: NftTableName = { family: "inet", name: "fairlead-policy" };
 
+/** Where DNS servers listen, as policies about names have it. */
+export const DNS_PORT = 53;
+/** Where the DNS proxy of a node listens, at the node's own addresses. */
+export const DNS_PROXY_PORT = 9253;
+
 export interface Family {
   readonly name: AddressFamily;
   readonly suffix: "4" | "6";
@@ -44,9 +49,10 @@ export function peerSetSpec(key: SetKey, { address }: Family): NftSetSpec {
  * - `known`: addresses of local pods whose policies are in place;
  * - `isolated`: those of them that have a chain, and `self`, each with itself;
  * - `node`: the prefixes of the node's pods;
- * - `denied`: what was denied lately, by source, destination, protocol and port.
+ * - `denied`: what was denied lately, by source, destination, protocol and port;
+ * - `dns`: the DNS proxy, for the addresses of local pods that have to ask it.
  */
-export const OWN_SETS = ["ingress", "egress", "known", "isolated", "self", "node", "denied"] as const;
+export const OWN_SETS = ["ingress", "egress", "known", "isolated", "self", "node", "denied", "dns"] as const;
 export type OwnSet = (typeof OWN_SETS)[number];
 
 export function ownSet(kind: OwnSet, { suffix }: Family): string {
@@ -67,6 +73,8 @@ export function ownSetSpec(kind: OwnSet, { address }: Family): NftSetSpec {
       return { key: [address], interval: true };
     case "denied":
       return { key: [address, address, "inet_proto", "inet_service"], dynamic: true };
+    case "dns":
+      return { key: [address], value: [address, "inet_service"] };
     default:
       return kind satisfies never;
   }

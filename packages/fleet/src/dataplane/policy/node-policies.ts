@@ -17,8 +17,11 @@ import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlea
 import { createEventRecorder } from "@fairlead/kube/events/events.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import { readBridges, unseenBridges } from "./bridges.ts";
+import { DnsProxies, oneOfEachFamily } from "./dns-proxies.ts";
+import { DnsServers } from "./dns-servers.ts";
 import { engineOf } from "./engines.ts";
 import { FlowLog } from "./flow-log.ts";
+import { FqdnSets } from "./fqdn-sets.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
 import { PolicySpace } from "./space.ts";
@@ -36,6 +39,8 @@ export interface NodePoliciesOptions {
   readonly netns?: string;
   /** File of the network namespace `fleet`, which is there in a parallel network. */
   readonly fleetNetns: string;
+  /** Shorter TTLs of DNS answers count as this for policies about names. Unit: seconds. Default: 10. */
+  readonly minDnsTtl?: number;
   readonly deps: RuntimeDeps;
 }
 
@@ -131,7 +136,8 @@ export class NodePolicies implements Component {
     const spaces = await this.#spaces(network.mode);
     await running.sync(spaces, signal);
     const lacksFleet = network.mode === "parallel" && this.#fleet === undefined;
-    return { requeueAfterMs: lacksFleet ? LOOK_MS : Math.max(1, this.#comparedAtMs + COMPARE_MS - now) };
+    const compareInMs = Math.max(1, this.#comparedAtMs + COMPARE_MS - now);
+    return { requeueAfterMs: lacksFleet ? LOOK_MS : Math.min(compareInMs, running.dueInMs) };
   }
 
   /** Compares what no watch reports. */
@@ -210,10 +216,25 @@ class Running implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #log: FlowLog;
   #logging: Promise<void> = Promise.resolve();
+  readonly #names: FqdnSets;
+  readonly #proxy: DnsProxies;
   #spaces: readonly PolicySpace[] = [];
+  /** Whether this process is in the network of the node: its sockets are. */
+  readonly #isInside: boolean;
+  #isFirst = true;
 
   constructor(options: NodePoliciesOptions, settings: ClusterSettings, onChange: () => void) {
     this.settings = settings;
+    const { deps, services, slices, minDnsTtl = 10 } = options;
+    this.#isInside = options.netns === undefined;
+    this.#names = new FqdnSets(deps.clock, onChange);
+    this.#proxy = new DnsProxies({
+      enforced: this.#enforced,
+      servers: new DnsServers(services, slices),
+      learn: (it) => this.#names.learn(it),
+      minTtl: minDnsTtl,
+      deps,
+    });
     const session = new PolicySession({ ...options, settings, onChange });
     this.#session = session;
     this.#log = new FlowLog({
@@ -236,17 +257,30 @@ class Running implements AsyncDisposable {
     return this.#log.report(signal);
   }
 
+  /** When `sync` is due though nothing has been reported. Unit: milliseconds. */
+  get dueInMs(): number {
+    return Math.max(1, Math.min(this.#names.expiresInMs, this.#proxy.retryInMs));
+  }
+
   async sync(spaces: readonly PolicySpace[], signal: AbortSignal): Promise<void> {
     this.#spaces = spaces;
-    const changes = this.#session.take();
+    const [node] = spaces;
+    await this.#names.expire(async () => new Set(await node?.answerers()));
+    const actual = this.#isFirst ? await node?.read(signal) : undefined;
+    this.#isFirst = false;
+    const { changes, written } = this.#names.take(this.#session.take(), actual);
+    const proxies = oneOfEachFamily(this.#session.nodeAddresses);
     this.#draft.guard(this.#session.hasPolicies);
     this.#draft.setNodePrefixes(this.#session.podPrefixes);
+    this.#draft.setProxies(proxies);
     this.#draft.apply(changes);
     this.#enforced.apply(changes);
+    await this.#proxy.listen(this.#isInside && this.#draft.isProxied ? proxies : []);
     const { table } = this.#draft;
     const wanted = { ...table.takeChanges(), whole: table.whole, enforced: this.#enforced };
     try {
       for (const it of spaces) await it.sync(wanted, signal);
+      written();
     } catch (error) {
       // Others may lack the changes, too.
       for (const it of spaces) it.doubt();
@@ -257,6 +291,7 @@ class Running implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#logging;
+    await this.#proxy[Symbol.asyncDispose]();
     await this.#session[Symbol.asyncDispose]();
   }
 }

@@ -1,11 +1,14 @@
 import { formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { Way } from "#policy/model.ts";
 import type { Changes, Group, GroupKeys, SetChange, SetElement } from "#policy/state.ts";
+import { needsDnsProxy } from "#policy/enforced.ts";
 import { TableDraft } from "@fairlead/os/nft/draft.ts";
-import { elementKey, jumpVerdict } from "@fairlead/os/nft/element.ts";
+import { elementData, elementKey, jumpVerdict } from "@fairlead/os/nft/element.ts";
 import { type Base, baseChains } from "./table.ts";
 import {
+  DNS_PROXY_PORT,
   FAMILIES,
   type Family,
   groupChain,
@@ -26,6 +29,11 @@ export class PolicyDraft {
   #base: Base = { isGuarded: false, host: {} };
   /** Chains of a group, by its key. */
   readonly #chains = new Map<string, readonly string[]>();
+  /** Groups whose pods ask the DNS proxy. */
+  readonly #proxied = new Set<string>();
+  /** The egress group of local addresses. */
+  readonly #egress = new Map<IpAddress, string>();
+  #proxies: Readonly<Record<Family["name"], string>> = NO_PROXIES;
 
   constructor() {
     for (const kind of OWN_SETS)
@@ -37,6 +45,22 @@ export class PolicyDraft {
   guard(isGuarded: boolean): void {
     this.#base = { ...this.#base, isGuarded };
     this.#renderBase();
+  }
+
+  /** The node's addresses, at which its DNS proxy listens. */
+  setProxies(addresses: readonly IpAddress[]): void {
+    const before = this.#proxies;
+    this.#proxies = { ...NO_PROXIES };
+    for (const family of FAMILIES) {
+      const found = addresses.find((it) => familyOf(it) === family);
+      if (found !== undefined) this.#proxies = { ...this.#proxies, [family.name]: formatAddress(found) };
+    }
+    if (!sameJson(before, this.#proxies)) for (const it of this.#egress.keys()) this.#setDns(it);
+  }
+
+  /** Whether pods of the node ask the DNS proxy. */
+  get isProxied(): boolean {
+    return this.#egress.values().some((it) => this.#proxied.has(it));
   }
 
   /** The prefixes of this node's pods. */
@@ -78,6 +102,16 @@ export class PolicyDraft {
     const isIsolated = WAYS.some((it) => keys?.[it] !== undefined);
     for (const kind of ["isolated", "self"] as const)
       this.#setOwn(kind, address, isIsolated ? "" : undefined);
+    if (keys?.egress === undefined) this.#egress.delete(address);
+    else this.#egress.set(address, keys.egress);
+    this.#setDns(address);
+  }
+
+  #setDns(address: IpAddress): void {
+    const family = familyOf(address);
+    const isProxied = this.#proxied.has(this.#egress.get(address) ?? "");
+    const proxy = elementData(ownSetSpec("dns", family), [this.#proxies[family.name], DNS_PROXY_PORT]);
+    this.#setOwn("dns", address, isProxied ? proxy : undefined);
   }
 
   #setOwn(kind: Exclude<OwnSet, "node" | "denied">, address: IpAddress, value: string | undefined): void {
@@ -95,11 +129,20 @@ export class PolicyDraft {
       if (!chains.has(name)) this.table.setChain(name, undefined);
     for (const [name, chain] of chains) this.table.setChain(name, chain);
     this.#chains.set(id, [...chains.keys()]);
+    this.#setProxied(id, needsDnsProxy(group));
+  }
+
+  #setProxied(id: string, isProxied: boolean): void {
+    if (this.#proxied.has(id) === isProxied) return;
+    if (isProxied) this.#proxied.add(id);
+    else this.#proxied.delete(id);
+    for (const [address, key] of this.#egress) if (key === id) this.#setDns(address);
   }
 
   #removeGroup(id: string): void {
     for (const name of this.#chains.get(id) ?? []) this.table.setChain(name, undefined);
     this.#chains.delete(id);
+    this.#proxied.delete(id);
   }
 
   #applySet({ key, state, added, removed }: SetChange): void {
@@ -118,6 +161,9 @@ export class PolicyDraft {
     }
   }
 }
+
+/** Where a node has no address of a family, what is sent there is dropped: by RFC 1122, section 3.2.1.3, it is not on the wire. */
+const NO_PROXIES = { IPv4: "127.0.0.1", IPv6: "::1" };
 
 const WAYS: readonly Way[] = ["ingress", "egress"];
 

@@ -48,6 +48,11 @@ export class PolicyTable {
     return new Map((await Promise.all(sets)).flatMap((it) => [...it]));
   }
 
+  /** What the kernel has. */
+  read(signal: AbortSignal): Promise<NftTable | undefined> {
+    return this.#nft.read(POLICY_TABLE, signal);
+  }
+
   async remove(signal: AbortSignal): Promise<void> {
     this.#isKnown = false;
     const actual = await this.#nft.read(POLICY_TABLE, signal);

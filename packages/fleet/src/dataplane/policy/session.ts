@@ -157,6 +157,13 @@ export class PolicySession implements AsyncDisposable {
     return !this.#reader.isEmpty;
   }
 
+  /** The addresses of this node, as its object has them. */
+  get nodeAddresses(): readonly IpAddress[] {
+    const { nodeName, settings } = this.#options;
+    const node = this.#nodes.store.get(objectKey(undefined, nodeName));
+    return node === undefined ? [] : nodeOf(node, settings.cluster).addresses;
+  }
+
   /** The prefixes of this node's pods, and of their fleet addresses. */
   get podPrefixes(): readonly string[] {
     const { nodeName, blocks } = this.#options;

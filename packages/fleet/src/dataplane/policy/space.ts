@@ -1,5 +1,6 @@
 import type { Enforced } from "#policy/enforced.ts";
 import { defined } from "@fairlead/base/defined.ts";
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { NftCounter } from "@fairlead/os/nft/driver.ts";
 import type { NftTable } from "@fairlead/os/nft/state.ts";
@@ -62,6 +63,16 @@ export class PolicySpace implements Disposable {
 
   denied(signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {
     return this.#table.denied(signal);
+  }
+
+  /** The table as the kernel has it. */
+  read(signal: AbortSignal): Promise<NftTable | undefined> {
+    return this.#table.read(signal);
+  }
+
+  /** Addresses that flows lead to. */
+  answerers(): Promise<ReadonlySet<IpAddress>> {
+    return this.#flows.answerers();
   }
 
   async remove(signal: AbortSignal): Promise<void> {

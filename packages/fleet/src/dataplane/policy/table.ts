@@ -2,7 +2,7 @@ import type { Way } from "#policy/model.ts";
 import type { GroupKeys } from "#policy/state.ts";
 import { chainRef, type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
 import type { NftChain } from "@fairlead/os/nft/state.ts";
-import { denyChain, groupChain, IPV4, IPV6, type OwnSet, ownSet } from "./names.ts";
+import { denyChain, DNS_PORT, DNS_PROXY_PORT, groupChain, IPV4, IPV6, type OwnSet, ownSet } from "./names.ts";
 
 /**
  * The chains of the table that are always there, in the namespace of the node.
@@ -64,6 +64,19 @@ const SELF: readonly NftRule[] = [
   rule`ip6 saddr . ip6 daddr ${set6("self")} accept`,
 ];
 
+/**
+ * DNS of pods whose policies are about names. It comes before the translation of Service addresses (-100): the first translation of a flow
+ * counts, and the proxy looks up the Service itself. Without a proxy nothing listens there, and these pods get no answers.
+ */
+const REDIRECT: readonly NftRule[] = [
+  rule`meta l4proto { tcp, udp } th dport ${DNS_PORT} dnat ip to ip saddr map ${set4("dns")}`,
+  rule`meta l4proto { tcp, udp } th dport ${DNS_PORT} dnat ip6 to ip6 saddr map ${set6("dns")}`,
+];
+const REDIRECT_PRIORITY = -110;
+
+/** The proxy decides on it. */
+const REDIRECTED = rule`ct status dnat meta l4proto { tcp, udp } th dport ${DNS_PROXY_PORT} accept`;
+
 /** Before the filters of others (0). */
 const PRIORITY = -10;
 
@@ -112,11 +125,13 @@ export function baseChains({ isGuarded, host }: Base): ReadonlyMap<string, NftCh
           rule`iifname "lo" accept`,
           ...BEGIN,
           ...guards(UNKNOWN_SOURCES),
+          REDIRECTED,
           ...SOURCES,
           ...own("ingress"),
         ],
       },
     ],
+    ["dns", { hook: { type: "nat", hook: "prerouting", priority: REDIRECT_PRIORITY }, rules: REDIRECT }],
     [
       "output",
       {

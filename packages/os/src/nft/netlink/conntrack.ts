@@ -1,5 +1,11 @@
 import { FleetError } from "@fairlead/base/errors.ts";
-import { type AddressFamily, formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import {
+  type AddressFamily,
+  familyOf,
+  formatAddress,
+  type IpAddress,
+  parseAddress,
+} from "@fairlead/base/netaddr/address.ts";
 import {
   attribute,
   NLM_F_DUMP,
@@ -128,6 +134,74 @@ export function endRevokedFlows(socket: NetlinkSocket, isRevoked: (flow: AnyFlow
   return revoked.length;
 }
 
+/** A flow as the endpoint sees it that answers: of which addresses and ports its packets are. */
+export interface AnsweredFlow {
+  readonly protocol: keyof typeof PROTOCOLS;
+  readonly client: IpAddress;
+  readonly clientPort: number;
+  readonly answerer: IpAddress;
+  readonly answererPort: number;
+}
+
+/**
+ * Whom the client of a flow addressed, before that was translated. Costs the same however many flows there are.
+ *
+ * @returns undefined if conntrack does not know the flow.
+ * @throws {FleetError} `NFT_FAILED`
+ */
+export function originalDestination(
+  socket: NetlinkSocket,
+  { protocol, client, clientPort, answerer, answererPort }: AnsweredFlow,
+): { readonly address: IpAddress; readonly port: number } | undefined {
+  const family = familyOf(client);
+  const [source, destination] =
+    family === "IPv4" ? [CTA_IP.source4, CTA_IP.destination4] : [CTA_IP.source6, CTA_IP.destination6];
+  const reply = [
+    attribute(CTA_TUPLE.ip, [
+      attribute(source, addressBytes(answerer)),
+      attribute(destination, addressBytes(client)),
+    ]),
+    attribute(CTA_TUPLE.protocol, [
+      attribute(CTA_PROTO.number, Buffer.of(PROTOCOLS[protocol])),
+      attribute(CTA_PROTO.sourcePort, portBytes(answererPort)),
+      attribute(CTA_PROTO.destinationPort, portBytes(clientPort)),
+    ]),
+  ];
+  const answers = socket.transact(
+    renderMessage({
+      family: FAMILIES[family],
+      sequence: 1,
+      type: (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET,
+      flags: NLM_F_REQUEST,
+      attributes: [attribute(CTA.reply, reply)],
+    }),
+  );
+  for (const { errno } of answers.flatMap((it) => parseAcknowledgements(it)))
+    if (errno !== ENOENT) check(errno, "read");
+  for (const { attributes } of flowsIn(answers)) {
+    const original = parseTuple(attributes.get(CTA.original), { family, protocol });
+    if (original !== undefined)
+      return { address: parseAddress(original.destination), port: original.destinationPort };
+  }
+  return undefined;
+}
+
+function addressBytes(address: IpAddress): Buffer {
+  const bytes = Buffer.alloc(typeof address === "number" ? 4 : 16);
+  if (typeof address === "number") bytes.writeUInt32BE(address);
+  else {
+    bytes.writeBigUInt64BE(address >> 64n);
+    bytes.writeBigUInt64BE(address & 0xffff_ffff_ffff_ffffn, 8);
+  }
+  return bytes;
+}
+
+function portBytes(port: number): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16BE(port);
+  return bytes;
+}
+
 interface FoundFlow {
   readonly family: number;
   readonly attributes: ReadonlyMap<number, Buffer>;
@@ -148,6 +222,10 @@ function readFlows(
     }),
   );
   for (const { errno } of answers.flatMap((it) => parseAcknowledgements(it))) check(errno, "read");
+  return flowsIn(answers);
+}
+
+function flowsIn(answers: readonly Uint8Array[]): readonly FoundFlow[] {
   return answers
     .flatMap((it) => parseMessages(it))
     .filter((it) => it.type === ((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_NEW))

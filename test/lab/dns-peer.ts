@@ -1,0 +1,80 @@
+/**
+ * A DNS server, or a client, in the network of a pod.
+ *
+ * Usage: dns-peer.ts serve JSON: answers from `{"name.": ["address", ...]}` and reports each name that it was asked for as a line.
+ *        dns-peer.ts ask SERVER NAME TYPE udp|tcp: prints the response code and the addresses.
+ */
+
+import { systemClock } from "@fairlead/base/clock.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { familyOfText, formatAddress, parseAddress } from "@fairlead/base/netaddr/address.ts";
+import { overTcp, overUdp } from "@fairlead/dns/exchange.ts";
+import { serveTcp } from "@fairlead/dns/tcp.ts";
+import { serveUdp } from "@fairlead/dns/udp.ts";
+import { decodeMessage } from "@fairlead/dns/wire/decode.ts";
+import { encodeMessage } from "@fairlead/dns/wire/encode.ts";
+import { type Message, type ResourceRecord, TYPE } from "@fairlead/dns/wire/types.ts";
+
+const [verb, ...words] = process.argv.slice(2);
+if (verb === "serve") await serve(JSON.parse(words[0] ?? "{}") as Zone);
+else await ask(words);
+
+type Zone = Readonly<Record<string, readonly string[]>>;
+
+async function serve(zone: Zone): Promise<void> {
+  const respond = (bytes: Uint8Array): Buffer => {
+    const query = decodeMessage(bytes);
+    const [question] = query.questions;
+    const name = question?.name.toLowerCase() ?? "";
+    process.stdout.write(`${name}\n`);
+    const answers = (zone[name] ?? [])
+      .map((it) => recordOf(name, it))
+      .filter((it) => TYPE[it.data.type as "A"] === question?.type);
+    return encodeMessage({ ...query, response: true, answers });
+  };
+  for (const host of ["0.0.0.0", "::"]) {
+    const address = { host, port: 53, family: familyOfText(host) ?? "IPv4" };
+    await serveUdp({ address, respond, log: silentLogger, maxPending: 100 });
+    await serveTcp({ address, respond, clock: systemClock, maxConnections: 10, idleMs: 10_000 });
+  }
+  process.stdout.write("ready\n");
+}
+
+function recordOf(name: string, text: string): ResourceRecord {
+  const address = parseAddress(text);
+  const data =
+    typeof address === "number" ? ({ type: "A", address } as const) : ({ type: "AAAA", address } as const);
+  return { name, class: 1, ttl: 60, data };
+}
+
+async function ask([server = "", name = "", type, transport]: readonly string[]): Promise<void> {
+  const query: Message = {
+    id: 7,
+    response: false,
+    opcode: 0,
+    authoritative: false,
+    truncated: false,
+    recursionDesired: true,
+    recursionAvailable: false,
+    authenticData: false,
+    checkingDisabled: false,
+    rcode: 0,
+    questions: [{ name, type: type === "AAAA" ? TYPE.AAAA : TYPE.A, class: 1 }],
+    answers: [],
+    authorities: [],
+    additionals: [],
+  };
+  const options = {
+    server: { host: server, port: 53, family: familyOfText(server) ?? "IPv4" },
+    timeoutMs: 1500,
+    clock: systemClock,
+  };
+  const exchange = transport === "tcp" ? overTcp : overUdp;
+  try {
+    const { rcode, answers } = await exchange(encodeMessage(query), (it) => decodeMessage(it), options);
+    const found = answers.flatMap(({ data }) => ("address" in data ? formatAddress(data.address) : []));
+    process.stdout.write([rcode, ...found].join(" "));
+  } catch {
+    process.stdout.write("no answer");
+  }
+}

@@ -1,0 +1,173 @@
+/** Policies about DNS names with packets: the proxy of a node with the real kernel, and an API server in memory. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { CILIUM_NETWORK_POLICIES } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
+import { NODES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
+import { PolicyWorld } from "./policy-world.ts";
+
+const SCRIPT = new URL("dns-peer.ts", import.meta.url).pathname;
+const SERVICE = "10.96.0.10";
+
+let world: PolicyWorld;
+/** Names that the server was asked for. */
+let asked = "";
+
+async function startServer(): Promise<Disposable> {
+  const { v4: web, v6: web6 } = world.pod("out/web").peer;
+  const zone = {
+    "web.example.com.": [web, web6],
+    "pod.example.com.": [world.pod("x/b").peer.v4],
+    "many.example.com.": Array.from({ length: 80 }, (_, at) => `198.51.100.${at}`),
+    "web.example.org.": [world.pod("out/other").peer.v4],
+  };
+  const { command, args } = inNetns(world.pod("x/dns").netns, process.execPath, [
+    SCRIPT,
+    "serve",
+    JSON.stringify(zone),
+  ]);
+  const child = start(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+  await new Promise<void>((resolve) => {
+    child.stdout?.on("data", (data: Buffer) => {
+      asked += data.toString();
+      if (asked.includes("ready")) resolve();
+    });
+  });
+  return { [Symbol.dispose]: () => void child.kill("SIGKILL") };
+}
+
+async function dns(from: string, server: string, ...words: readonly string[]): Promise<string> {
+  const [name = "", type = "A", transport = "udp"] = words;
+  const line = inNetns(world.pod(from).netns, process.execPath, [
+    SCRIPT,
+    "ask",
+    server,
+    name,
+    type,
+    transport,
+  ]);
+  return (await exec(line.command, line.args, { timeoutMs: 10_000 })).stdout;
+}
+
+const POLICY = {
+  metadata: { namespace: "x", name: "names" },
+  spec: {
+    endpointSelector: { matchLabels: { pod: "a" } },
+    egress: [
+      {
+        toEndpoints: [{ matchLabels: { pod: "dns" } }],
+        toPorts: [
+          { ports: [{ port: "53", protocol: "ANY" }], rules: { dns: [{ matchPattern: "*.example.com" }] } },
+        ],
+      },
+      {
+        toFQDNs: [
+          { matchName: "web.example.com" },
+          { matchName: "pod.example.com" },
+          { matchName: "many.example.com" },
+        ],
+        toPorts: [{ ports: [{ port: "80", protocol: "TCP" }] }],
+      },
+    ],
+  },
+};
+
+describeOnKernel("policies about names", () => {
+  const stack = new DisposableStack();
+  beforeAll(async () => {
+    world = await PolicyWorld.start(
+      [
+        { namespace: "x", name: "a", node: 1 },
+        { namespace: "x", name: "b", node: 1 },
+        { namespace: "x", name: "dns", node: 2 },
+        { namespace: "out", name: "web", node: 2, isOutside: true },
+        { namespace: "out", name: "other", node: 2, isOutside: true },
+      ],
+      1,
+    );
+    const { v4 } = world.pod("x/dns").peer;
+    world.client.seed(SERVICES, {
+      metadata: { namespace: "x", name: "dns" },
+      spec: {
+        clusterIP: SERVICE,
+        clusterIPs: [SERVICE],
+        ports: [
+          { name: "udp", port: 53, protocol: "UDP" },
+          { name: "tcp", port: 53, protocol: "TCP" },
+        ],
+      },
+    });
+    world.client.seed(ENDPOINT_SLICES, {
+      metadata: { namespace: "x", name: "dns-1", labels: { "kubernetes.io/service-name": "dns" } },
+      addressType: "IPv4",
+      endpoints: [{ addresses: [v4] }],
+      ports: [
+        { name: "udp", port: 53, protocol: "UDP" },
+        { name: "tcp", port: 53, protocol: "TCP" },
+      ],
+    });
+    const addresses = ["192.0.2.1", "2001:db8::1"].map((address) => ({ type: "InternalIP", address }));
+    await world.client.mergePatch(
+      NODES,
+      objectKey(undefined, "n1"),
+      { status: { addresses } },
+      { subresource: "status" },
+    );
+    stack.use(await startServer());
+    await world.client.create(CILIUM_NETWORK_POLICIES, POLICY);
+    await world.settled();
+  });
+  afterAll(async () => {
+    stack.dispose();
+    await world?.[Symbol.asyncDispose]();
+  });
+
+  const web = (family?: 6) => world.asks("x/a", "out/web", { port: 80, ...(family && { family }) });
+
+  it("let a pod reach the addresses of a name as soon as it has the answer", async () => {
+    expect(await web()).toBe(false);
+    const { v4, v6 } = world.pod("out/web").peer;
+    expect(await dns("x/a", SERVICE, "web.example.com.")).toBe(`0 ${v4}`);
+    expect([await web(), await web(6)]).toEqual([true, false]);
+    expect(await dns("x/a", world.pod("x/dns").peer.v6, "WEB.example.com.", "AAAA", "tcp")).toBe(`0 ${v6}`);
+    expect(await web(6)).toBe(true);
+    expect(await world.asks("x/a", "out/web", { port: 81 })).toBe(false);
+  });
+
+  it("refuse other names, which the server does not come to see", async () => {
+    expect(await dns("x/a", SERVICE, "web.example.org.")).toBe("5");
+    expect(await dns("x/a", SERVICE, "web.example.org.", "A", "tcp")).toBe("5");
+    expect(asked).not.toContain("web.example.org");
+    expect(await dns("x/a", "192.0.2.2", "web.example.com.")).toBe("5");
+    expect(await world.asks("x/a", "out/other", { port: 80 })).toBe(false);
+  });
+
+  it("never let pods of the fleet be reached by a name", async () => {
+    expect(await dns("x/a", SERVICE, "pod.example.com.")).toBe(`0 ${world.pod("x/b").peer.v4}`);
+    expect(await world.asks("x/a", "x/b", { port: 80 })).toBe(false);
+  });
+
+  it("keep so many addresses of a name, whatever a server answers", async () => {
+    expect((await dns("x/a", SERVICE, "many.example.com.")).split(" ").length).toBe(81);
+    const table = await world.table(1);
+    expect(table.match(/198\.51\.100\.\d+/g)?.length).toBe(50);
+  });
+
+  it("leave other pods alone", async () => {
+    expect(await dns("x/b", world.pod("x/dns").peer.v4, "web.example.org.")).toContain("0 ");
+  });
+
+  it("fail closed for DNS without the agent, and let known addresses pass before and after it starts again", async () => {
+    await world.stopAgent(1);
+    expect(await dns("x/a", SERVICE, "web.example.com.")).toBe("no answer");
+    expect(await dns("x/b", world.pod("x/dns").peer.v4, "web.example.com.")).toContain("0 ");
+    expect(await web()).toBe(true);
+    await world.startAgent(1);
+    expect([await web(), await web(6)]).toEqual([true, true]);
+    expect(await dns("x/a", SERVICE, "web.example.com.")).toContain("0 ");
+  });
+});
