@@ -8,6 +8,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { HealthRegistry } from "@fairlead/base/health.ts";
 import type { Logger } from "@fairlead/base/log.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 import { MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { NODE_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
@@ -85,6 +86,11 @@ export function command(): Program {
       "--wireguard-cgroup <folder>",
       "cgroup (version 2) in which wireguard-go outlives the container of this program; default: none",
     )
+    .option(
+      "--min-dns-ttl <seconds>",
+      "shortest time for which policies about DNS names let the addresses of an answer pass, 0 to 86400",
+      "10",
+    )
     .option("--remove", "remove this node's part of the network, and be ready when it is gone")
     .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(...LOG_LEVEL_FLAG)
@@ -105,6 +111,7 @@ export function command(): Program {
             fleetNetns: join(flags.stateDir, "fleet"),
             runtime: stack.use(openRuntime(flags.criSocket)),
             ...defined({ cgroup: cgroupIn(flags.wireguardCgroup, log) }),
+            minDnsTtl: parseWhole("--min-dns-ttl", flags.minDnsTtl, { min: 0, max: 86_400 }),
             deps,
           }),
         );

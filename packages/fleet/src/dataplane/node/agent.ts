@@ -49,6 +49,8 @@ export interface NodeAgentOptions {
   readonly cgroup?: string;
   /** The container runtime; undefined: pods have no interfaces of their own in `fleet`. */
   readonly runtime: PodRuntime | undefined;
+  /** Shorter TTLs of DNS answers count as this for policies about names. Unit: seconds. Default: 10. */
+  readonly minDnsTtl?: number;
   readonly deps: RuntimeDeps;
 }
 

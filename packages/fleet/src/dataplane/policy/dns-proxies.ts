@@ -19,6 +19,10 @@ export class DnsProxies implements AsyncDisposable {
     this.#options = options;
   }
 
+  get hasFailed(): boolean {
+    return this.#hasFailed;
+  }
+
   /** When `listen` is due again. Unit: milliseconds. */
   get retryInMs(): number {
     const { clock } = this.#options.deps;

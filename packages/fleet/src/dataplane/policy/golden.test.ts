@@ -83,6 +83,7 @@ function added(key: string | undefined, ...elements: readonly SetElement[]) {
 
 function example(): PolicyDraft {
   const draft = new PolicyDraft();
+  draft.setProxies([parseAddress("192.0.2.1")]);
   draft.guard(true);
   draft.setNodePrefixes(["10.244.1.0/24", "fd00:244:0:1::/64"]);
   draft.apply({
@@ -142,6 +143,7 @@ it("costs what has changed", async () => {
 it("has nothing left of groups, sets and pods that are gone", () => {
   const draft = example();
   const empty = new PolicyDraft();
+  empty.setProxies([parseAddress("192.0.2.1")]);
   draft.guard(false);
   draft.setNodePrefixes([]);
   draft.apply({

@@ -272,10 +272,11 @@ class Running implements AsyncDisposable {
     const proxies = oneOfEachFamily(this.#session.nodeAddresses);
     this.#draft.guard(this.#session.hasPolicies);
     this.#draft.setNodePrefixes(this.#session.podPrefixes);
-    this.#draft.setProxies(proxies);
     this.#draft.apply(changes);
     this.#enforced.apply(changes);
     await this.#proxy.listen(this.#isInside && this.#draft.isProxied ? proxies : []);
+    // Another program may have the port.
+    this.#draft.setProxies(this.#proxy.hasFailed ? [] : proxies);
     const { table } = this.#draft;
     const wanted = { ...table.takeChanges(), whole: table.whole, enforced: this.#enforced };
     try {

@@ -1,4 +1,5 @@
 import { formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { Way } from "#policy/model.ts";
@@ -26,7 +27,7 @@ import { renderGroup } from "./rules.ts";
 /** The wanted table of policies: what the resolver says, written into a draft. Pure. */
 export class PolicyDraft {
   readonly table = new TableDraft();
-  #base: Base = { isGuarded: false, host: {} };
+  #base: Base = { isGuarded: false, isProxied: false, host: {} };
   /** Chains of a group, by its key. */
   readonly #chains = new Map<string, readonly string[]>();
   /** Groups whose pods ask the DNS proxy. */
@@ -82,11 +83,11 @@ export class PolicyDraft {
     for (const it of sets) this.#applySet(it);
     for (const it of groups) this.#setGroup(it);
     for (const { address, groups: keys } of addresses) this.#setAddress(address, keys);
-    if (host !== undefined) {
-      this.#base = { ...this.#base, host };
-      this.#renderBase();
-    }
     for (const key of groupsGone) this.#removeGroup(key);
+    const { isProxied } = this;
+    if (host === undefined && isProxied === this.#base.isProxied) return;
+    this.#base = { ...this.#base, isProxied, ...defined({ host }) };
+    this.#renderBase();
   }
 
   #renderBase(): void {

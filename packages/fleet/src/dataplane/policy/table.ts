@@ -74,8 +74,11 @@ const REDIRECT: readonly NftRule[] = [
 ];
 const REDIRECT_PRIORITY = -110;
 
-/** The proxy decides on it. */
-const REDIRECTED = rule`ct status dnat meta l4proto { tcp, udp } th dport ${DNS_PROXY_PORT} accept`;
+/** The proxy decides about what was redirected to it; nobody else reaches it. */
+const PROXY: readonly NftRule[] = [
+  rule`meta l4proto { tcp, udp } th dport ${DNS_PROXY_PORT} ct status dnat accept`,
+  rule`meta l4proto { tcp, udp } th dport ${DNS_PROXY_PORT} drop`,
+];
 
 /** Before the filters of others (0). */
 const PRIORITY = -10;
@@ -90,11 +93,13 @@ const DENY: readonly NftRule[] = [
 export interface Base {
   /** Whether some policy could select a pod that is not known yet. */
   readonly isGuarded: boolean;
+  /** Whether pods ask the DNS proxy. */
+  readonly isProxied: boolean;
   /** The groups of the node's own network. */
   readonly host: GroupKeys;
 }
 
-export function baseChains({ isGuarded, host }: Base): ReadonlyMap<string, NftChain> {
+export function baseChains({ isGuarded, isProxied, host }: Base): ReadonlyMap<string, NftChain> {
   const guards = (rules: readonly NftRule[]): readonly NftRule[] => (isGuarded ? rules : []);
   const own = (way: Way): readonly NftRule[] => {
     const key = host[way];
@@ -125,7 +130,7 @@ export function baseChains({ isGuarded, host }: Base): ReadonlyMap<string, NftCh
           rule`iifname "lo" accept`,
           ...BEGIN,
           ...guards(UNKNOWN_SOURCES),
-          REDIRECTED,
+          ...(isProxied ? PROXY : []),
           ...SOURCES,
           ...own("ingress"),
         ],
