@@ -56,8 +56,8 @@ export interface SetChange {
 }
 
 /**
- * To be applied at once. Sets that are new are referred to by groups that are new or changed. The elements of `fqdn:` sets are not here:
- * the DNS proxy knows them.
+ * To be applied at once. Sets that are new are referred to by groups that are new or changed. The Resolver
+ * leaves `fqdn:` sets empty: the DNS proxy knows their elements.
  */
 export interface Changes {
   readonly sets: readonly SetChange[];

@@ -157,11 +157,11 @@ export class PolicySession implements AsyncDisposable {
     return !this.#reader.isEmpty;
   }
 
-  /** The addresses of this node, as its object has them. */
+  /** The addresses that this node has in its own network. */
   get nodeAddresses(): readonly IpAddress[] {
-    const { nodeName, settings } = this.#options;
-    const node = this.#nodes.store.get(objectKey(undefined, nodeName));
-    return node === undefined ? [] : nodeOf(node, settings.cluster).addresses;
+    const node = this.#nodes.store.get(objectKey(undefined, this.#options.nodeName));
+    const internal = (node?.status?.addresses ?? []).filter((it) => it.type === "InternalIP");
+    return internal.flatMap((it) => tryParseAddress(it.address) ?? []);
   }
 
   /** The prefixes of this node's pods, and of their fleet addresses. */
