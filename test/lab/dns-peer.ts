@@ -2,7 +2,7 @@
  * A DNS server, or a client, in the network of a pod.
  *
  * Usage: dns-peer.ts serve JSON: answers from `{"name.": ["address", ...]}` and reports each name that it was asked for as a line.
- *        dns-peer.ts ask SERVER NAME TYPE udp|tcp: prints the response code and the addresses.
+ *        dns-peer.ts ask SERVER NAME TYPE udp|tcp PORT: prints the response code and the addresses.
  */
 
 import { systemClock } from "@fairlead/base/clock.ts";
@@ -47,7 +47,7 @@ function recordOf(name: string, text: string): ResourceRecord {
   return { name, class: 1, ttl: 60, data };
 }
 
-async function ask([server = "", name = "", type, transport]: readonly string[]): Promise<void> {
+async function ask([server = "", name = "", type, transport, port]: readonly string[]): Promise<void> {
   const query: Message = {
     id: 7,
     response: false,
@@ -65,7 +65,7 @@ async function ask([server = "", name = "", type, transport]: readonly string[])
     additionals: [],
   };
   const options = {
-    server: { host: server, port: 53, family: familyOfText(server) ?? "IPv4" },
+    server: { host: server, port: Number(port), family: familyOfText(server) ?? "IPv4" },
     timeoutMs: 1500,
     clock: systemClock,
   };

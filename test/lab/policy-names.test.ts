@@ -41,7 +41,7 @@ async function startServer(): Promise<Disposable> {
 }
 
 async function dns(from: string, server: string, ...words: readonly string[]): Promise<string> {
-  const [name = "", type = "A", transport = "udp"] = words;
+  const [name = "", type = "A", transport = "udp", port = "53"] = words;
   const line = inNetns(world.pod(from).netns, process.execPath, [
     SCRIPT,
     "ask",
@@ -49,6 +49,7 @@ async function dns(from: string, server: string, ...words: readonly string[]): P
     name,
     type,
     transport,
+    port,
   ]);
   return (await exec(line.command, line.args, { timeoutMs: 10_000 })).stdout;
 }
@@ -157,7 +158,11 @@ describeOnKernel("policies about names", () => {
     expect(table.match(/198\.51\.100\.\d+/g)?.length).toBe(50);
   });
 
-  it("leave other pods alone", async () => {
+  it("leave other pods alone, which do not reach the proxy", async () => {
+    const direct = ["x/a", "x/b", "x/dns"].map((it) =>
+      dns(it, "192.0.2.1", "web.example.com.", "A", "udp", "9253"),
+    );
+    expect(await Promise.all(direct)).toEqual(direct.map(() => "no answer"));
     expect(await dns("x/b", world.pod("x/dns").peer.v4, "web.example.org.")).toContain("0 ");
   });
 
