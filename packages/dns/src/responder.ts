@@ -24,13 +24,13 @@ export type Respond = (
   transport: Transport,
 ) => Buffer | undefined | Promise<Buffer | undefined>;
 
-/** Who asked. */
+/** The sender of a query. */
 export interface Client {
   readonly address: string;
   readonly port: number;
 }
 
-/** As `Respond`, where the answer depends on who asks. */
+/** As `Respond`, where the answer depends on the client. */
 export type RespondTo = (query: Uint8Array, transport: Transport, client: Client) => ReturnType<Respond>;
 
 export function createResponder({ resolve, isRecursive, meters, log }: ResponderOptions): Respond {

@@ -12,7 +12,7 @@ const MAX_NAMES = 1000;
 const MAX_KEPT = 10_000;
 
 export interface DnsAnswer {
-  /** Whoever asked. */
+  /** The client of the DNS server. */
   readonly pod: IpAddress;
   /** Lower case, without the final dot. */
   readonly name: string;

@@ -2,7 +2,7 @@ import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { parseAddress } from "@fairlead/base/netaddr/address.ts";
 import type { Changes, SetChange } from "#policy/state.ts";
 import { expect, it } from "vitest";
-import { FqdnSets } from "./fqdn-sets.ts";
+import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
 import { IPV4, peerSet } from "./names.ts";
 
 const POD = parseAddress("10.244.1.7");
@@ -69,4 +69,19 @@ it("forgets what a pod learned when the pod is gone", async () => {
   sets.take(changes()).written();
   const gone = sets.take(changes({ addresses: [{ address: POD, groups: undefined }] }));
   expect(gone.changes.sets).toMatchObject([{ removed: [WEB] }]);
+});
+
+it("no flow is revoked where names have more addresses, and nothing else changes", () => {
+  const more: SetChange = { key: KEY, state: "changed", added: [WEB], removed: [] };
+  expect(onlyLearns(changes({ sets: [more] }))).toBe(true);
+  for (const it of [
+    {},
+    { sets: [more, { ...more, key: "pods:x" }] },
+    { sets: [{ ...more, removed: [WEB] }] },
+    { sets: [NEW] },
+    { sets: [more], host: {} },
+    { sets: [more], groupsGone: ["e1"] },
+    { sets: [more], addresses: [{ address: POD, groups: {} }] },
+  ])
+    expect(onlyLearns(changes(it))).toBe(false);
 });

@@ -12,7 +12,18 @@ const EXPIRE_MS = 10_000;
 
 const FQDN = "fqdn:";
 
-/** The sets of names as the kernel is to have them, and who waits until it has. */
+/** Whether all that changes is that names have more addresses: rules that deny have none, so that no flow is revoked. */
+export function onlyLearns({ sets, groups, groupsGone, addresses, host }: Changes): boolean {
+  const others = groups.length + groupsGone.length + addresses.length;
+  return (
+    others === 0 &&
+    host === undefined &&
+    sets.length > 0 &&
+    sets.every((it) => it.key.startsWith(FQDN) && it.state === "changed" && it.removed.length === 0)
+  );
+}
+
+/** The sets of names as the kernel is to have them, and the answers that wait until it has. */
 export class FqdnSets {
   readonly #cache = new FqdnCache();
   readonly #clock: Clock;

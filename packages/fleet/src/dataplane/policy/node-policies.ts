@@ -21,7 +21,7 @@ import { DnsProxies, oneOfEachFamily } from "./dns-proxies.ts";
 import { DnsServers } from "./dns-servers.ts";
 import { engineOf } from "./engines.ts";
 import { FlowLog } from "./flow-log.ts";
-import { FqdnSets } from "./fqdn-sets.ts";
+import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
 import { PolicySpace } from "./space.ts";
@@ -278,7 +278,12 @@ class Running implements AsyncDisposable {
     // Another program may have the port.
     this.#draft.setProxies(this.#proxy.hasFailed ? [] : proxies);
     const { table } = this.#draft;
-    const wanted = { ...table.takeChanges(), whole: table.whole, enforced: this.#enforced };
+    const wanted = {
+      ...table.takeChanges(),
+      whole: table.whole,
+      enforced: this.#enforced,
+      mayRevoke: !onlyLearns(changes),
+    };
     try {
       for (const it of spaces) await it.sync(wanted, signal);
       written();

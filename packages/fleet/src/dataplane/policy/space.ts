@@ -16,6 +16,8 @@ export interface Wanted {
   readonly after: NftTable;
   readonly whole: NftTable;
   readonly enforced: Enforced;
+  /** Whether flows that were allowed may be denied now. */
+  readonly mayRevoke: boolean;
 }
 
 /** One network namespace in which policies are enforced: its table and its flows. */
@@ -26,6 +28,7 @@ export class PolicySpace implements Disposable {
   readonly #flows: CutFlows;
   #enforced: Enforced | undefined;
   #inode: number | undefined;
+  #isCutDue = false;
 
   /** @param netns - File of the network namespace. Undefined: that of this process. */
   constructor(netns: string | undefined, deps: RuntimeDeps) {
@@ -50,15 +53,19 @@ export class PolicySpace implements Disposable {
     this.#table.doubt();
   }
 
-  async sync({ enforced, ...wanted }: Wanted, signal: AbortSignal): Promise<void> {
+  async sync({ enforced, mayRevoke, ...wanted }: Wanted, signal: AbortSignal): Promise<void> {
     const inode = this.#netns === undefined ? undefined : await netnsInode(this.#netns);
     if (inode !== this.#inode) this.#table.doubt();
     this.#inode = inode;
     // What an agent that was killed did not come to is not known.
     const isFirst = this.#enforced === undefined;
     this.#enforced = enforced;
+    // After a failure, the changes before this one are still to come.
+    this.#isCutDue ||= mayRevoke;
     const isChanged = await this.#table.sync(wanted, signal);
-    if (isChanged || isFirst) await this.#flows.cut();
+    if (!isFirst && !(isChanged && this.#isCutDue)) return;
+    this.#isCutDue = false;
+    await this.#flows.cut();
   }
 
   denied(signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {

@@ -74,7 +74,7 @@ const REDIRECT: readonly NftRule[] = [
 ];
 const REDIRECT_PRIORITY = -110;
 
-/** The proxy decides about what was redirected to it; nobody else reaches it. */
+/** The proxy decides about what was redirected to it; other packets do not reach it. */
 const PROXY: readonly NftRule[] = [
   rule`meta l4proto { tcp, udp } th dport ${DNS_PROXY_PORT} ct status dnat accept`,
   rule`meta l4proto { tcp, udp } th dport ${DNS_PROXY_PORT} drop`,

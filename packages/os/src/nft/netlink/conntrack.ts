@@ -144,7 +144,7 @@ export interface AnsweredFlow {
 }
 
 /**
- * Whom the client of a flow addressed, before that was translated. Costs the same however many flows there are.
+ * The address that the client of a flow sent to, before its translation. Costs the same however many flows there are.
  *
  * @returns undefined if conntrack does not know the flow.
  * @throws {FleetError} `NFT_FAILED`
