@@ -47,7 +47,7 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   "fleet/src/hub": [
     ["identity", "membership", "mesh", "services", "traffic-manager"],
-    ["endpoints", "identities"],
+    ["endpoints", "identities", "placement"],
   ],
   "fleet/src/member": [
     ["exports", "probes"],

@@ -1,0 +1,92 @@
+import { objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
+import {
+  PARENT_BINDING_LABEL,
+  PARENT_PLACEMENT_LABEL,
+  PARENT_PLACEMENT_NAMESPACE_LABEL,
+  PLACEMENT_MANAGER,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
+import {
+  CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS,
+  type ClusterResourceOverrideSnapshot,
+  RESOURCE_OVERRIDE_SNAPSHOTS,
+  type ResourceOverrideSnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+import type {
+  Placement,
+  ResourceBinding,
+  ResourceSnapshot,
+  SchedulingPolicySnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope } from "./scopes.ts";
+
+/** Index by the placement: the key that `placementOf` returns. */
+export const OF_PLACEMENT = "placement";
+/** Index of bindings by the target cluster. */
+export const OF_CLUSTER = "cluster";
+/** Index of Works by the key of their binding. */
+export const OF_BINDING = "binding";
+
+export interface ScopeInformers {
+  readonly scope: PlacementScope;
+  readonly placements: Informer<Placement>;
+  readonly policySnapshots: Informer<SchedulingPolicySnapshot>;
+  /** Without the selected resources: read a snapshot from the API server to have them. */
+  readonly resourceSnapshots: Informer<ResourceSnapshot>;
+  readonly bindings: Informer<ResourceBinding>;
+}
+
+/** What the controllers of placements read, each kind watched once. */
+export interface PlacementInformers {
+  readonly cluster: ScopeInformers;
+  readonly namespaced: ScopeInformers;
+  /** Without manifests. */
+  readonly works: Informer<Work>;
+  readonly clusterOverrideSnapshots: Informer<ClusterResourceOverrideSnapshot>;
+  readonly overrideSnapshots: Informer<ResourceOverrideSnapshot>;
+}
+
+export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps): PlacementInformers {
+  const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
+    createInformer(client, of, { fieldManager: PLACEMENT_MANAGER, ...options }, deps);
+  const byPlacement = { [OF_PLACEMENT]: (it: KubeObject) => [placementOf(it)] };
+  const scoped = (scope: PlacementScope): ScopeInformers => ({
+    scope,
+    placements: make(scope.placements),
+    policySnapshots: make(scope.policySnapshots, { indexes: byPlacement }),
+    resourceSnapshots: make(scope.resourceSnapshots, { trim: withoutResources, indexes: byPlacement }),
+    bindings: make(scope.bindings, {
+      indexes: { ...byPlacement, [OF_CLUSTER]: (it) => [it.spec.targetCluster] },
+    }),
+  });
+  return {
+    cluster: scoped(CLUSTER_SCOPE),
+    namespaced: scoped(NAMESPACED_SCOPE),
+    works: make(WORKS, { trim: withoutManifests, indexes: { [OF_BINDING]: (it) => [bindingOf(it)] } }),
+    clusterOverrideSnapshots: make(CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS),
+    overrideSnapshots: make(RESOURCE_OVERRIDE_SNAPSHOTS),
+  };
+}
+
+/** The key of the placement that a snapshot or binding belongs to. */
+export function placementOf({ metadata: { namespace, labels } }: KubeObject): ObjectKey {
+  return objectKey(namespace, labels?.[PARENT_PLACEMENT_LABEL] ?? "");
+}
+
+/** The key of the binding that a Work belongs to. */
+function bindingOf({ metadata: { labels } }: KubeObject): ObjectKey {
+  return objectKey(labels?.[PARENT_PLACEMENT_NAMESPACE_LABEL], labels?.[PARENT_BINDING_LABEL] ?? "");
+}
+
+function withoutResources(it: ResourceSnapshot): ResourceSnapshot {
+  return { ...it, spec: { selectedResources: [] } };
+}
+function withoutManifests(it: Work): Work {
+  const { workload: _, ...spec } = it.spec;
+  return { ...it, spec };
+}

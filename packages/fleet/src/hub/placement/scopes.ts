@@ -1,0 +1,44 @@
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import {
+  CLUSTER_RESOURCE_BINDINGS,
+  CLUSTER_RESOURCE_PLACEMENTS,
+  CLUSTER_RESOURCE_SNAPSHOTS,
+  CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
+  type Placement,
+  RESOURCE_BINDINGS,
+  RESOURCE_PLACEMENTS,
+  RESOURCE_SNAPSHOTS,
+  type ResourceBinding,
+  type ResourceSnapshot,
+  SCHEDULING_POLICY_SNAPSHOTS,
+  type SchedulingPolicySnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+
+/** The kinds of one scope: those of ClusterResourcePlacements, or those of ResourcePlacements. */
+export interface PlacementScope {
+  readonly name: "cluster" | "namespaced";
+  /** Before each condition type of the placement. */
+  readonly conditionPrefix: "ClusterResourcePlacement" | "ResourcePlacement";
+  readonly placements: Resource<Placement>;
+  readonly policySnapshots: Resource<SchedulingPolicySnapshot>;
+  readonly resourceSnapshots: Resource<ResourceSnapshot>;
+  readonly bindings: Resource<ResourceBinding>;
+}
+
+export const CLUSTER_SCOPE: PlacementScope = {
+  name: "cluster",
+  conditionPrefix: "ClusterResourcePlacement",
+  placements: CLUSTER_RESOURCE_PLACEMENTS,
+  policySnapshots: CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
+  resourceSnapshots: CLUSTER_RESOURCE_SNAPSHOTS,
+  bindings: CLUSTER_RESOURCE_BINDINGS,
+};
+export const NAMESPACED_SCOPE: PlacementScope = {
+  name: "namespaced",
+  conditionPrefix: "ResourcePlacement",
+  placements: RESOURCE_PLACEMENTS,
+  policySnapshots: SCHEDULING_POLICY_SNAPSHOTS,
+  resourceSnapshots: RESOURCE_SNAPSHOTS,
+  bindings: RESOURCE_BINDINGS,
+};
+export const SCOPES: readonly PlacementScope[] = [CLUSTER_SCOPE, NAMESPACED_SCOPE];
