@@ -291,20 +291,22 @@ describe("a profile that is applied by hand", () => {
   it("keeps its members when labels and settings change, until it is applied again, and goes back as announced", async () => {
     await setProfile(hub(), "a", null);
     await setProfile(hub(), "c", "prod");
-    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { policyDefaultLocalCluster: false } });
+    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, {
+      spec: { policyDefaultLocalCluster: false, policyCIDRMatchMode: ["nodes"] },
+    });
     await eventuallyOne(hub(), CLUSTER_MESH_PROFILES, PROFILE, (it) => {
       const drift = findCondition(it.status?.conditions, "Drift");
       return drift?.message === '"fairlead mesh apply" would add c, remove a, change settings';
     });
     await allSee(["a", "b"]);
     const { plan: planned } = await plan();
-    expect(planned.settings).toEqual(["policyDefaultLocalCluster"]);
+    expect(planned.settings).toEqual(["policyDefaultLocalCluster", "policyCIDRMatchMode"]);
     await applyAsAnnounced("selected", [
       ["b", "c"],
       ["a", "d"],
     ]);
     const network = await fleet.client("b").get(MESH_NETWORKS, objectKey("fleet-system", "prod"));
-    expect(network.spec.policyDefaultLocalCluster).toBe(false);
+    expect(network.spec).toMatchObject({ policyDefaultLocalCluster: false, policyCIDRMatchMode: ["nodes"] });
     await applyAsAnnounced("before", [
       ["a", "b"],
       ["c", "d"],

@@ -62,6 +62,10 @@ function addCreate(mesh: Command): void {
         "peers of policies that name no cluster are local; default: true",
       ).choices(BOOLEANS),
     )
+    .option(
+      "--policy-cidr-match-mode <kinds>",
+      'what CIDRs in Cilium\'s kinds of policies match, too: nodes, pods, or both with a comma; "" for neither, the default',
+    )
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).create(name, flags));
 }

@@ -5,6 +5,8 @@ import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import {
+  CIDR_MATCHES,
+  type CidrMatch,
   type ApplyMode,
   type AttachMode,
   CLUSTER_MESH_PROFILES,
@@ -84,6 +86,7 @@ interface CreateFlags extends WithResult {
   readonly version?: string | undefined;
   readonly defaultGlobalNamespace?: "true" | "false" | undefined;
   readonly policyDefaultLocalCluster?: "true" | "false" | undefined;
+  readonly policyCidrMatchMode?: string | undefined;
 }
 
 export function create(name: string, flags: CreateFlags): Promise<void> {
@@ -99,6 +102,7 @@ export function create(name: string, flags: CreateFlags): Promise<void> {
       version,
       defaultGlobalNamespace: parseBoolean(flags.defaultGlobalNamespace),
       policyDefaultLocalCluster: parseBoolean(flags.policyDefaultLocalCluster),
+      policyCIDRMatchMode: parseCidrMatches(flags.policyCidrMatchMode),
     });
     const { profile, isNew } = await createProfile(hub, { name, spec }, signal);
     const next =
@@ -121,6 +125,18 @@ function checkSelector(flag: string, text: string): Record<string, string> {
 
 function parseBoolean(text: "true" | "false" | undefined): boolean | undefined {
   return text === undefined ? undefined : text === "true";
+}
+
+function parseCidrMatches(text: string | undefined): CidrMatch[] | undefined {
+  if (text === undefined) return undefined;
+  const words = text.split(",").filter((it) => it !== "");
+  const wrong = words.find((it) => !CIDR_MATCHES.some((known) => known === it));
+  if (wrong !== undefined)
+    throw new FleetError(
+      "OPTION_INVALID",
+      `--policy-cidr-match-mode: ${JSON.stringify(wrong)} is not one of ${CIDR_MATCHES.join(", ")}`,
+    );
+  return CIDR_MATCHES.filter((it) => words.includes(it));
 }
 
 interface ApplyFlags extends WithResult, PreflightFlags {

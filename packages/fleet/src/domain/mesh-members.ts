@@ -101,11 +101,13 @@ function inForce(profile: ClusterMeshProfile): ClusterMeshProfile {
 
 /** The settings that members of a profile get. */
 export function settingsOf(spec: MeshSettings): MeshSettings {
-  const { network, version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster, keyRotationHours } =
-    spec;
+  const { network, ...rest } = spec;
+  const { version, dataplane, defaultGlobalNamespace, keyRotationHours } = rest;
+  const { policyDefaultLocalCluster, policyCIDRMatchMode } = rest;
   return {
     network,
-    ...defined({ version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster, keyRotationHours }),
+    ...defined({ version, dataplane, defaultGlobalNamespace, keyRotationHours }),
+    ...defined({ policyDefaultLocalCluster, policyCIDRMatchMode }),
   };
 }
 

@@ -138,6 +138,7 @@ const SETTINGS = [
   "dataplane",
   "defaultGlobalNamespace",
   "policyDefaultLocalCluster",
+  "policyCIDRMatchMode",
   "keyRotationHours",
 ] as const;
 

@@ -135,6 +135,22 @@ export function usesVirtualIPs(session: MeshSession): boolean {
 }
 
 /**
+ * The networks that have all pods of other members, as this cluster sees them. Undefined where these are not known: in a flat network, and
+ * while a member changes between the modes.
+ */
+export function podNetworks(
+  network: Pick<MeshNetwork, "spec"> | undefined,
+  blocks: Iterable<AddressBlock>,
+): readonly Prefix[] | undefined {
+  if (network?.spec.mode !== "parallel" || [...blocks].some(isInTransition)) return undefined;
+  return prefixesOf([network.spec.ipv4, network.spec.ipv6]);
+}
+
+export function isInTransition(block: AddressBlock | undefined): boolean {
+  return block?.spec.transition !== undefined;
+}
+
+/**
  * Returns a test whether an endpoint of a member may have an address, as far as this cluster knows. Undefined where all may
  * have any: in a flat network, and before the network is known.
  */

@@ -17,6 +17,7 @@ import { VERSION_PATTERN } from "./node-agents.ts";
 import {
   APPLY_MODES,
   ATTACH_MODES,
+  CIDR_MATCHES,
   DATAPLANES,
   MAX_MESH_MEMBERS,
   MESH_MEMBER_STATES,
@@ -82,6 +83,11 @@ export const TERMS = {
   ),
   policyDefaultLocalCluster: bool(
     "Whether peers of a network policy that name no cluster are those of the policy's own cluster. Default: true.",
+  ),
+  policyCIDRMatchMode: atomicList(
+    oneOf(CIDR_MATCHES),
+    "Whether CIDRs in Cilium's kinds of network policies match the known nodes and pods of the network, too. Default: neither, as with Cilium.",
+    { maxItems: CIDR_MATCHES.length },
   ),
 };
 

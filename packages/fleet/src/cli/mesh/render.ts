@@ -75,6 +75,8 @@ const HINTS: Readonly<Record<string, string>> = {
     "defaultGlobalNamespace decides about namespaces without the annotation clustermesh.cilium.io/global: with false, their Services and pods are not shared any more; with true, they are.",
   policyDefaultLocalCluster:
     "policyDefaultLocalCluster decides about peers of network policies that name no cluster: with true, pods of other clusters lose access that such rules give them; with false, they gain it.",
+  policyCIDRMatchMode:
+    "policyCIDRMatchMode decides about CIDRs in Cilium's kinds of policies: they match nodes and pods of the network only if it lists them; pods and nodes that it no longer lists lose access that such rules give them.",
 };
 
 export interface ProfileRow {

@@ -1,4 +1,5 @@
 import { parseAddress } from "@fairlead/base/netaddr/address.ts";
+import { policySettings } from "#policy/settings.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import { describe, expect, it } from "vitest";
 import type { PolicyPod } from "#policy/model.ts";
@@ -37,8 +38,7 @@ function policy(name: string, spec: object): NetworkPolicy {
 
 function objects(cluster: string, ...policies: readonly NetworkPolicy[]): ClusterObjects {
   return {
-    cluster,
-    isLocalByDefault: true,
+    ...policySettings(cluster),
     pods: PODS,
     namespaces: ["east", "west"].map((it) => ({ cluster: it, name: "shop", labels: {} })),
     nodes: [],

@@ -24,6 +24,7 @@ import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2
 import { namespaceOf, nodeOf, podOf, toldBy } from "#dataplane/policy/objects.ts";
 import type { PolicyKind } from "#policy/compile/compile.ts";
 import type { PolicyService } from "#policy/compile/draft.ts";
+import { policySettings } from "#policy/settings.ts";
 import type { ClusterObjects } from "./view.ts";
 
 export const POLICY_RESOURCES: Readonly<Record<PolicyKind, Resource>> = {
@@ -68,8 +69,7 @@ export async function readCluster(
     kinds.map(async ([kind, of]) => (await list(of)).map((object) => ({ kind, object }))),
   );
   return {
-    cluster,
-    isLocalByDefault: network.spec.policyDefaultLocalCluster ?? true,
+    ...policySettings(cluster, network.spec),
     pods: [...pods.flatMap((it) => podOf(it, cluster) ?? []), ...told.flatMap((it) => it.pods)],
     namespaces: [...namespaces.map((it) => namespaceOf(it, cluster)), ...told.flatMap((it) => it.namespaces)],
     nodes: [...nodes.map((it) => nodeOf(it, cluster)), ...told.flatMap((it) => it.nodes)],

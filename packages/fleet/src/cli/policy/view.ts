@@ -1,7 +1,7 @@
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { compilePolicy, type PolicyKind } from "#policy/compile/compile.ts";
-import type { PolicyObjects } from "#policy/compile/draft.ts";
+import type { PolicyObjects, PolicySettings } from "#policy/compile/draft.ts";
 import { Enforced } from "#policy/enforced.ts";
 import type {
   Compilation,
@@ -23,9 +23,7 @@ export interface PolicyObject {
   readonly object: KubeObject;
 }
 
-export interface ClusterObjects {
-  readonly cluster: string;
-  readonly isLocalByDefault: boolean;
+export interface ClusterObjects extends PolicySettings {
   /** Of all clusters, as are namespaces and nodes. */
   readonly pods: readonly PolicyPod[];
   readonly namespaces: readonly PolicyNamespace[];
@@ -44,8 +42,7 @@ export class ClusterView {
 
   constructor(of: ClusterObjects) {
     this.of = of;
-    const settings = { ...of, cidrMatchesPods: false, cidrMatchesNodes: false };
-    this.compilations = of.policies.map((it) => compilePolicy(it.kind, it.object, settings, of.objects));
+    this.compilations = of.policies.map((it) => compilePolicy(it.kind, it.object, of, of.objects));
     this.#namespaces = new Map(of.namespaces.map((it) => [`${it.cluster}/${it.name}`, it]));
     this.#pods = new Map(of.pods.map((it) => [podName(it), it]));
     const resolver = new Resolver({ cluster: of.cluster });

@@ -2,8 +2,9 @@ import { readdir } from "node:fs/promises";
 import type { AddressBlock, MeshNetwork, NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
-import type { ClusterSettings } from "#policy/compile/labels.ts";
+import type { PolicySettings } from "#policy/compile/draft.ts";
 import { Enforced } from "#policy/enforced.ts";
+import { policySettings } from "#policy/settings.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
@@ -58,7 +59,7 @@ const DEVICES = "/sys/class/net";
 
 interface Network {
   readonly mode: NetworkMode;
-  readonly settings: ClusterSettings;
+  readonly settings: PolicySettings;
 }
 
 /**
@@ -176,8 +177,7 @@ export class NodePolicies implements Component {
     const network = [...this.#options.networks.store.list()].find((it) => !isDeleting(it));
     const cluster = network?.metadata.labels?.[OWN_CLUSTER_LABEL];
     if (network === undefined || cluster === undefined) return undefined;
-    const { mode, policyDefaultLocalCluster = true } = network.spec;
-    return { mode, settings: { cluster, isLocalByDefault: policyDefaultLocalCluster } };
+    return { mode: network.spec.mode, settings: policySettings(cluster, network.spec) };
   }
 
   async #run({ settings }: Network, signal: AbortSignal): Promise<Running> {
@@ -209,7 +209,7 @@ export class NodePolicies implements Component {
 
 /** What is done while the cluster is in a network. */
 class Running implements AsyncDisposable {
-  readonly settings: ClusterSettings;
+  readonly settings: PolicySettings;
   readonly #session: PolicySession;
   readonly #draft = new PolicyDraft();
   readonly #enforced = new Enforced();
@@ -223,7 +223,7 @@ class Running implements AsyncDisposable {
   readonly #isInside: boolean;
   #isFirst = true;
 
-  constructor(options: NodePoliciesOptions, settings: ClusterSettings, onChange: () => void) {
+  constructor(options: NodePoliciesOptions, settings: PolicySettings, onChange: () => void) {
     this.settings = settings;
     const { deps, services, slices, minDnsTtl = 10 } = options;
     this.#isInside = options.netns === undefined;

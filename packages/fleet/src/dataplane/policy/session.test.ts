@@ -10,6 +10,7 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { policySettings } from "#policy/settings.ts";
 import { PolicySession } from "./session.ts";
 
 const deps = systemDeps(silentLogger);
@@ -54,7 +55,7 @@ async function admitted(
     blocks: stack.use(createInformer(client, ADDRESS_BLOCKS, {}, deps)),
   };
   for (const it of Object.values(informers)) it.start(signal);
-  const settings = { cluster: "a", isLocalByDefault: true };
+  const settings = policySettings("a");
   let changes = 0;
   const session = stack.use(
     new PolicySession({

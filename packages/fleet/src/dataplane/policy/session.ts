@@ -1,6 +1,6 @@
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
-import type { ClusterSettings } from "#policy/compile/labels.ts";
+import type { PolicySettings } from "#policy/compile/draft.ts";
 import type { PolicyNamespace, PolicyPod } from "#policy/model.ts";
 import { Resolver } from "#policy/resolver/resolver.ts";
 import type { Changes } from "#policy/state.ts";
@@ -30,7 +30,7 @@ import { PolicyReader } from "./policy-reader.ts";
 export interface SessionOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
-  readonly settings: ClusterSettings;
+  readonly settings: PolicySettings;
   /** Of all namespaces. Started by the caller. */
   readonly services: Informer<Service>;
   readonly slices: Informer<EndpointSlice>;
@@ -88,7 +88,6 @@ export class PolicySession implements AsyncDisposable {
     );
     this.#reader = new PolicyReader({
       ...options,
-      settings: { ...settings, cidrMatchesPods: false, cidrMatchesNodes: false },
       follow: (of, more, callback) => this.#follow(of, more, callback),
       isEnding: (namespace) => {
         const found = this.#namespaces.store.get(objectKey(undefined, namespace));

@@ -21,13 +21,16 @@ import { type AddressesPlan, areRoutable, listed } from "./plan-addresses.ts";
 
 /** What a flat network tells its members. */
 export function describeTerms({ spec }: ClusterMeshProfile): FlatNetwork {
-  const { version, dataplane = "fairlead" } = spec;
+  const { version, dataplane = "fairlead", policyCIDRMatchMode } = spec;
   return {
     mode: "flat",
     dataplane,
     defaultGlobalNamespace: spec.defaultGlobalNamespace ?? true,
     policyDefaultLocalCluster: spec.policyDefaultLocalCluster ?? true,
-    ...defined({ version: version !== undefined && isVersion(version) ? version : undefined }),
+    ...defined({
+      version: version !== undefined && isVersion(version) ? version : undefined,
+      policyCIDRMatchMode,
+    }),
   };
 }
 

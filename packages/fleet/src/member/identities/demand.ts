@@ -1,17 +1,29 @@
 import type { IdentityWants } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { PolicyReader } from "#dataplane/policy/policy-reader.ts";
 import { wantsOf } from "#domain/identity-wants.ts";
+import type { MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import type { PolicySettings } from "#policy/compile/draft.ts";
 import { demandOf } from "#policy/demand.ts";
 import type { CompiledPolicy } from "#policy/model.ts";
+import { policySettings } from "#policy/settings.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { type MeshInformers, podNetworks } from "../fleet-addresses.ts";
 import { isInGlobalNamespace } from "../global-services.ts";
 import type { Session } from "../session.ts";
 import type { PolicyConditions } from "./policy-conditions.ts";
 
+interface Parts {
+  readonly session: Session;
+  readonly mesh: MeshInformers;
+  readonly conditions: PolicyConditions;
+}
+
 interface Reading {
-  readonly isLocalByDefault: boolean;
+  readonly settings: PolicySettings;
   readonly policies: ReadonlyMap<string, CompiledPolicy>;
   readonly stack: AsyncDisposableStack;
   isKnown: boolean;
@@ -20,29 +32,32 @@ interface Reading {
 /** What the policies here need to know of other clusters. */
 export class PolicyDemand implements AsyncDisposable {
   readonly #session: Session;
+  readonly #mesh: MeshInformers;
   readonly #onChange: () => void;
   readonly #conditions: PolicyConditions;
   #reading: Reading | undefined;
 
-  constructor(session: Session, onChange: () => void, conditions: PolicyConditions) {
+  constructor({ session, mesh, conditions }: Parts, onChange: () => void) {
     this.#session = session;
+    this.#mesh = mesh;
     this.#onChange = onChange;
     this.#conditions = conditions;
   }
 
-  /** @param isLocalByDefault - Whether peers that name no cluster are those of the own one. */
-  async follow(isLocalByDefault: boolean): Promise<void> {
-    if (this.#reading?.isLocalByDefault === isLocalByDefault) return;
-    await this[Symbol.asyncDispose]();
+  /** @param network - Of the own cluster; undefined: it is in none. */
+  async follow(network: MeshNetwork | undefined): Promise<void> {
     const { cluster, local, here, deps } = this.#session;
+    const settings = policySettings(cluster, network?.spec);
+    if (sameJson(this.#reading?.settings, settings)) return;
+    await this[Symbol.asyncDispose]();
     const policies = new Map<string, CompiledPolicy>();
     const stack = new AsyncDisposableStack();
-    const reading: Reading = { isLocalByDefault, policies, stack, isKnown: false };
+    const reading: Reading = { settings, policies, stack, isKnown: false };
     this.#reading = reading;
     const stop = new AbortController();
     stack.defer(() => stop.abort());
     const reader = new PolicyReader({
-      settings: { cluster, isLocalByDefault, cidrMatchesPods: false, cidrMatchesNodes: false },
+      settings,
       services: here.services,
       slices: here.slices,
       follow: (of, options, onChange) => {
@@ -90,7 +105,11 @@ export class PolicyDemand implements AsyncDisposable {
     const policies = [...this.#reading.policies.values()].filter(
       ({ id: { namespace } }) => namespace === undefined || isInGlobalNamespace(this.#session, namespace),
     );
-    const { requests, nodes = false } = demandOf(policies, { cluster: this.#session.cluster });
+    const { networks, blocks } = this.#mesh;
+    const [network] = networks.store.list();
+    const known = podNetworks(network, blocks.store.list());
+    const scope = { cluster: this.#session.cluster, ...defined({ networks: known }) };
+    const { requests, nodes = false } = demandOf(policies, scope);
     return wantsOf(requests, nodes);
   }
 

@@ -17,7 +17,7 @@ import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Change, Controller, Informer, ReconcileResult } from "@fairlead/kube/types.ts";
 import { ageSince, type IdentityAge } from "#domain/identity-age.ts";
 import { readWants, type WantsReader } from "#domain/identity-wants.ts";
-import { changedPods, type MeshInformers } from "../fleet-addresses.ts";
+import { changedPods, isInTransition, type MeshInformers } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
 import { PolicyDemand } from "./demand.ts";
 import { groupOfSlice } from "./groups.ts";
@@ -51,7 +51,7 @@ export function createIdentities({ session, mesh }: Parts): {
 } {
   const { cluster, deps, fleet, here, hub, local } = session;
   const conditions = new PolicyConditions(session, (name) => enqueue(objectKey(CONDITION, name)));
-  const policies = new PolicyDemand(session, () => enqueue(DEMAND), conditions);
+  const policies = new PolicyDemand({ session, mesh, conditions }, () => enqueue(DEMAND));
   const enqueue = (key: ObjectKey): void => controller.enqueue(key);
   const copyKey = (name: string): ObjectKey => objectKey(COPY, name);
   const mailbox = new IdentityMailbox(session, {
@@ -107,7 +107,7 @@ export function createIdentities({ session, mesh }: Parts): {
     if (membership === "leave") return source.follow(undefined);
     await mailbox.follow(true);
     const [network] = mesh.networks.store.list();
-    await policies.follow(network?.spec.policyDefaultLocalCluster ?? true);
+    await policies.follow(network);
     const demand = policies.wants;
     if (demand === undefined) return;
     needed = readWants(demand);
@@ -194,6 +194,7 @@ export function createIdentities({ session, mesh }: Parts): {
           return [];
         }),
         watchingChanges(mesh.blocks, (change) => {
+          if (isInTransition(change.before) !== isInTransition(change.after)) enqueue(DEMAND);
           if (change.key === objectKey(FLEET_SYSTEM_NAMESPACE, cluster)) publishAll();
           return pods.groupsOfUids(changedPods(change)).map(podsKey);
         }),

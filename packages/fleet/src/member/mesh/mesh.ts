@@ -166,10 +166,13 @@ function copiedKind<T extends WithSpec>(
 /** A member that has left the parallel network sees a flat one, while others are still leaving it. */
 function ofOwnMode(session: Session, network: WithSpec): WithSpec {
   if (isParallel(session)) return network;
-  const { version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster } =
+  const { version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster, policyCIDRMatchMode } =
     network.spec as MeshNetwork["spec"];
-  const terms = defined({ version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster });
-  return { ...network, spec: { mode: "flat", ...terms } };
+  const policies = defined({ policyDefaultLocalCluster, policyCIDRMatchMode });
+  return {
+    ...network,
+    spec: { mode: "flat", ...defined({ version, dataplane, defaultGlobalNamespace }), ...policies },
+  };
 }
 
 /** Nodes learn from it what the own cluster is called. */

@@ -20,6 +20,10 @@ export type ApplyMode = (typeof APPLY_MODES)[number];
 export const DATAPLANES = ["fairlead", "cilium"] as const;
 export type Dataplane = (typeof DATAPLANES)[number];
 
+/** What CIDRs in Cilium's kinds of policies match besides addresses outside of the network, as `policy-cidr-match-mode` of Cilium. */
+export const CIDR_MATCHES = ["nodes", "pods"] as const;
+export type CidrMatch = (typeof CIDR_MATCHES)[number];
+
 /** What the clusters of a network have in common in both modes. */
 export interface NetworkTerms {
   /** Version of `fairlead node` that members install. Absent: they neither install nor change it. */
@@ -30,6 +34,8 @@ export interface NetworkTerms {
   defaultGlobalNamespace?: boolean;
   /** Whether peers of a policy that name no cluster are those of its own cluster. Absent: true. */
   policyDefaultLocalCluster?: boolean;
+  /** Known nodes and pods that CIDRs in Cilium's kinds of policies match. Absent: neither. */
+  policyCIDRMatchMode?: CidrMatch[];
 }
 
 /** The settings of a profile that its members get. */
