@@ -1,10 +1,10 @@
 /** Network policies in the lab, with packets: inside one cluster, and between two in a flat network. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
-import type { DeniedFlow } from "@fairlead/fleet/domain/denied-flow.ts";
+import type { FlowRecord } from "@fairlead/fleet/domain/flow-record.ts";
 import { isReady } from "@fairlead/fleet/domain/pods.ts";
 import { makeNamespace } from "../support/lab-actions.ts";
 import { found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
@@ -154,17 +154,51 @@ describeOnKernel("network policies of a cluster", () => {
     await untilReached(TWO, "other-node", there, []);
   });
 
+  const logOf = async (...flags: readonly string[]): Promise<readonly FlowRecord[]> => {
+    const args = ["policy", "log", "--kubeconfig", lab.layout.kubeconfig, "--contexts", `${ONE},${TWO}`];
+    const { stdout } = await runFairlead(lab.stateRoot, [...args, ...flags]);
+    const lines = stdout.split("\n").filter((it) => it !== "");
+    return lines.map((it) => JSON.parse(it) as FlowRecord);
+  };
+
   it("report what they denied to fairlead policy log", async () => {
-    const [from = ""] = await addressesOf(TWO, "same-node");
-    const args = ["policy", "log", "--kubeconfig", lab.layout.kubeconfig, "--context", ONE];
-    const { stdout } = await until(
-      "the log has the denied flow",
-      () => runFairlead(lab.stateRoot, args),
-      (it) => it.stdout.includes(`"${from}"`),
+    const [from = ""] = await addressesOf(TWO, "other-node");
+    const policies = ["NetworkPolicy work/clusters"];
+    const flow = await until(
+      "the log has the flow that this policy denied",
+      async () => (await logOf()).find((it) => it.from.address === from && it.policies[0] === policies[0]),
+      (it) => it !== undefined,
       { everyMs: 1000 },
     );
-    const lines = stdout.trim().split("\n");
-    const flow = lines.map((it) => JSON.parse(it) as DeniedFlow).find((it) => it.from.address === from);
-    expect(flow).toMatchObject({ way: "ingress", protocol: "TCP", to: { pod: `${ONE}/work/server` } });
+    expect(flow).toMatchObject({
+      verdict: "denied",
+      direction: "ingress",
+      protocol: "TCP",
+      to: { cluster: ONE, namespace: "work", pod: "server" },
+      policies,
+    });
+  });
+
+  it("report what they allow to the log of a namespace that asks for it", async () => {
+    const annotations = { "fairlead.dev/flow-log": "all" };
+    await (
+      await lab.client(ONE)
+    ).mergePatch(NAMESPACES, objectKey(undefined, "work"), { metadata: { annotations } });
+    const flow = await until(
+      "the log has a connection that was made after the agent knew the annotation",
+      async () => {
+        await reached(ONE, "other-node", there);
+        const all = await logOf("--all", "--pod", `${ONE}/work/server`);
+        return all.find((it) => it.verdict === "allowed" && it.direction === "ingress");
+      },
+      (it) => it !== undefined,
+      { everyMs: 1000 },
+    );
+    expect(flow).toMatchObject({
+      from: { cluster: ONE, namespace: "work", pod: "other-node" },
+      to: { cluster: ONE, namespace: "work", pod: "server" },
+      policies: ["NetworkPolicy work/clusters"],
+      rule: "spec.ingress[0]",
+    });
   });
 });

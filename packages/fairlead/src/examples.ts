@@ -46,7 +46,10 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead policy diff -f policy.yaml --context member-1 --peer-contexts member-2",
     "fairlead policy diff -f policy.yaml --delete",
   ],
-  "policy log": ["fairlead policy log --follow"],
+  "policy log": [
+    "fairlead policy log -f --contexts member-1,member-2",
+    "fairlead policy log --all --namespace shop -o text",
+  ],
   "policy lint": ["fairlead policy lint --contexts member-1,member-2"],
   "mesh wait": ["fairlead mesh wait prod --timeout 300"],
   status: ["fairlead status --hub-context hub", "fairlead status --hub-context hub -o wide"],

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { Command } from "@commander-js/extra-typings";
+import { Command, Option } from "@commander-js/extra-typings";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
@@ -8,13 +8,21 @@ import { diffOf, policiesOf, renderDiff, withPodsOf } from "@fairlead/fleet/cli/
 import { addressesOf, endOf, trafficOf } from "@fairlead/fleet/cli/policy/ends.ts";
 import { explain, renderExplanation } from "@fairlead/fleet/cli/policy/explain.ts";
 import { lint, renderLint } from "@fairlead/fleet/cli/policy/lint.ts";
-import { type DeniedLine, deniedLines, followDenied } from "@fairlead/fleet/cli/policy/log.ts";
+import {
+  flowLines,
+  type FlowLine,
+  followFlows,
+  logsAllowed,
+  renderFlow,
+} from "@fairlead/fleet/cli/policy/log.ts";
 import { parseManifests } from "@fairlead/fleet/cli/policy/manifests.ts";
 import { readCluster } from "@fairlead/fleet/cli/policy/read.ts";
 import { type ClusterObjects, ClusterView } from "@fairlead/fleet/cli/policy/view.ts";
+import { FLOW_LOG_ALL, FLOW_LOG_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
-import { resultOption } from "#shared/output.ts";
+import { logOption, resultOption } from "#shared/output.ts";
 
 const CONTEXT_FLAG = [
   "--context <name>",
@@ -87,18 +95,26 @@ export function command(): Command {
     );
   policy
     .command("log")
-    .description("print connections that policies denied, as JSON lines")
+    .description("print connections that policies denied or allowed, one in each line")
     .option("-f, --follow", "print new ones as they are reported")
+    .option("--namespace <name>", "only connections of pods in this namespace, at either end")
+    .option("--pod <pod>", "only those of this pod: NAME, NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME")
+    .addOption(new Option("--denied", "denied connections; the default").conflicts("all"))
+    .option("--all", "allowed connections, too, of namespaces with the annotation fairlead.dev/flow-log: all")
     .option(...KUBECONFIG_FLAG)
-    .option(...CONTEXT_FLAG)
-    .action(({ follow, kubeconfig, context }) =>
+    .option(...CONTEXTS_FLAG)
+    .addOption(logOption())
+    .action(({ follow, namespace, pod, all, output, ...flags }) =>
       runForPeople("policy log", async ({ deps, signal }) => {
-        const config = await loadContext({ file: undefined, context }, kubeconfig, process.env);
-        await using client = connect(config, deps);
-        await checkReachable(client, { who: "the cluster", config }, deps, signal);
-        const write = (line: DeniedLine): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
-        if (follow === true) await followDenied(client, deps, write, signal);
-        else for (const it of await deniedLines(client, signal)) write(it);
+        await using stack = new AsyncDisposableStack();
+        const members = await connectAll(flags, { deps, stack }, signal);
+        const clients = members.map((it) => it.client);
+        if (all === true) await hintAtAnnotation(members, signal);
+        const verdicts = all === true ? (["denied", "allowed"] as const) : (["denied"] as const);
+        const filter = { verdicts, namespace, pod };
+        const onLine = (line: FlowLine): void => void process.stdout.write(`${renderFlow(line, output)}\n`);
+        if (follow === true) await followFlows({ clients, filter, deps, onLine }, signal);
+        else for (const it of await flowLines(clients, filter, signal)) onLine(it);
       }),
     );
   return policy;
@@ -113,22 +129,46 @@ interface Flags {
   readonly contexts?: string | undefined;
 }
 
-function readAll(
+/** A cluster, with its name for people. */
+interface Member {
+  readonly client: KubeClient;
+  readonly who: string;
+}
+
+function connectAll(
   { kubeconfig, contexts }: Flags,
-  deps: RuntimeDeps,
+  { deps, stack }: { readonly deps: RuntimeDeps; readonly stack: AsyncDisposableStack },
   signal: AbortSignal,
-): Promise<readonly ClusterObjects[]> {
+): Promise<readonly Member[]> {
   const names = contexts === undefined ? [undefined] : contexts.split(",").map((it) => it.trim());
   return Promise.all(
     names.map(async (context) => {
       const config = await loadContext({ file: undefined, context }, kubeconfig, process.env);
-      await using client = connect(config, deps);
+      const client = stack.use(connect(config, deps));
       const who =
         context === undefined
           ? "the cluster of the current context"
           : `the cluster of the context ${context}`;
       await checkReachable(client, { who, config }, deps, signal);
-      return await readCluster(client, who, signal);
+      return { client, who };
     }),
   );
+}
+
+async function readAll(
+  flags: Flags,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<readonly ClusterObjects[]> {
+  await using stack = new AsyncDisposableStack();
+  const members = await connectAll(flags, { deps, stack }, signal);
+  return await Promise.all(members.map(({ client, who }) => readCluster(client, who, signal)));
+}
+
+async function hintAtAnnotation(members: readonly Member[], signal: AbortSignal): Promise<void> {
+  for (const { client, who } of members)
+    if (!(await logsAllowed(client, signal)))
+      process.stderr.write(
+        `in ${who}, allowed connections are not logged: no namespace has the annotation ${FLOW_LOG_ANNOTATION}: ${FLOW_LOG_ALL}\n`,
+      );
 }

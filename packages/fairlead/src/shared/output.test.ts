@@ -2,7 +2,13 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { VERIFY_OUTPUTS } from "@fairlead/fleet/cli/verify/report.ts";
-import { LIST_OUTPUTS, OBJECT_OUTPUTS, renderData, RESULT_OUTPUTS } from "@fairlead/fleet/cli/output.ts";
+import {
+  LIST_OUTPUTS,
+  LOG_OUTPUTS,
+  OBJECT_OUTPUTS,
+  renderData,
+  RESULT_OUTPUTS,
+} from "@fairlead/fleet/cli/output.ts";
 import { COMMANDS, loadCommand } from "#commands.ts";
 
 interface Found {
@@ -41,6 +47,7 @@ it("every command that prints data takes -o with the same words", async () => {
     "policy explain": RESULT_OUTPUTS,
     "policy diff": RESULT_OUTPUTS,
     "policy lint": RESULT_OUTPUTS,
+    "policy log": LOG_OUTPUTS,
     "lab list": LIST_OUTPUTS,
     "lab status": LIST_OUTPUTS,
     status: LIST_OUTPUTS,

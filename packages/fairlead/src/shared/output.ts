@@ -2,6 +2,8 @@ import { Option } from "@commander-js/extra-typings";
 import {
   LIST_OUTPUTS,
   type ListOutput,
+  LOG_OUTPUTS,
+  type LogOutput,
   OBJECT_OUTPUTS,
   type ObjectsOutput,
   renderData,
@@ -25,6 +27,10 @@ export const listOption = (): OutputOption<ListOutput> =>
 /** `-o` of a command that prints objects for others to read. */
 export const objectsOption = (): OutputOption<ObjectsOutput> =>
   new Option(FLAG, HELP).choices(OBJECT_OUTPUTS).default(OBJECT_OUTPUTS[0]);
+
+/** `-o` of a command that prints a line for each thing as it comes. */
+export const logOption = (): OutputOption<LogOutput> =>
+  new Option(FLAG, HELP).choices(LOG_OUTPUTS).default(LOG_OUTPUTS[0]);
 
 /** Prints data to standard output; text for people has been printed to standard error. */
 export function printResult(data: object, output: ResultOutput): void {

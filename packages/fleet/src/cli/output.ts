@@ -14,6 +14,10 @@ export type ListOutput = (typeof LIST_OUTPUTS)[number];
 export const OBJECT_OUTPUTS = ["yaml", "json"] as const;
 export type ObjectsOutput = (typeof OBJECT_OUTPUTS)[number];
 
+/** Of commands that print a line for each thing as it comes: a JSON object, or a text for people. */
+export const LOG_OUTPUTS = ["json", "text"] as const;
+export type LogOutput = (typeof LOG_OUTPUTS)[number];
+
 /** For programs: without any text for people. Has no final line break. */
 export function renderData(data: object, output: "json" | "yaml"): string {
   if (output === "json") return JSON.stringify(data, undefined, 2);

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { byAddress, familyOf, type IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { containsAddress, formatPrefix, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import { doesFqdnMatch } from "./fqdn.ts";
@@ -28,10 +29,14 @@ export type Traffic =
   /** IP protocol number. */
   | { readonly kind: "protocol"; readonly number: number };
 
-/** `rule` is absent where no rule decided: no policy selects the end, or none of its rules matches (`tier` says which denied by default). */
+/**
+ * `rule` is absent where no rule decided: no policy selects the end, or none of its rules matches (`tier` says which denied by default, and
+ * `deniedBy` by which policies).
+ */
 export interface Verdict {
   readonly isAllowed: boolean;
   readonly tier?: Tier;
+  readonly deniedBy?: readonly PolicyId[];
   readonly rule?: { readonly policy: PolicyId; readonly origin: string };
 }
 
@@ -70,9 +75,9 @@ export class Enforced {
     const end = way === "egress" ? flow.source : flow.destination;
     if (way === "ingress" && this.#host.has(flow.source) && !this.#host.has(end)) return { isAllowed: true };
     const group = this.#groupAt(end, way);
-    for (const { tier, rules, isDefaultDeny } of group?.tiers ?? []) {
+    for (const { tier, rules, isDefaultDeny, deniedBy } of group?.tiers ?? []) {
       const rule = rules.find((it) => this.#matches(it, flow, way));
-      if (rule === undefined && isDefaultDeny) return { isAllowed: false, tier };
+      if (rule === undefined && isDefaultDeny) return { isAllowed: false, tier, ...defined({ deniedBy }) };
       if (rule !== undefined && rule.action !== "pass") return decided(rule, tier);
     }
     return { isAllowed: true };

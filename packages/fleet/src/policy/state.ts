@@ -20,6 +20,8 @@ export interface Group {
 export interface GroupTier {
   readonly tier: Tier;
   readonly isDefaultDeny: boolean;
+  /** The policies that deny by default. */
+  readonly deniedBy?: readonly PolicyId[];
   readonly rules: readonly GroupRule[];
 }
 

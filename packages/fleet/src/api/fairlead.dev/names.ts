@@ -85,6 +85,10 @@ export const TRAFFIC = "fairlead.dev/Traffic";
 /** Annotation of a MemberCluster: new flows go to other clusters. "true", or "hard": even if no other cluster can serve. */
 export const DRAIN_ANNOTATION = "fairlead.dev/drain";
 
+/** Annotation of a member's Namespace. "all": allowed connections of its pods are logged, too. */
+export const FLOW_LOG_ANNOTATION = "fairlead.dev/flow-log";
+export const FLOW_LOG_ALL = "all";
+
 /** Marks the objects that an agent creates in its cluster, as opposed to users' objects of the same kinds. */
 export const MANAGED_BY_LABEL = "fairlead.dev/managed-by";
 export const MANAGED_BY = "fairlead-member";

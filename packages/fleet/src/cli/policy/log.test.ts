@@ -1,37 +1,115 @@
 import { expect, it } from "vitest";
-import { formatDeniedFlow, POLICY_DENIED } from "#domain/denied-flow.ts";
-import { type CoreEvent, EVENTS } from "@fairlead/kube/api/core/v1/types.ts";
+import { flowEnd, FLOW_REASONS, type FlowRecord, formatFlow } from "#domain/flow-record.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { type CoreEvent, EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
-import { deniedLines } from "./log.ts";
+import { type FlowFilter, type FlowLine, flowLines, followFlows, logsAllowed, renderFlow } from "./log.ts";
 
-const FLOW = {
-  way: "egress",
+const DENIED: FlowRecord = {
+  verdict: "denied",
+  direction: "egress",
   protocol: "UDP",
-  from: { address: "10.0.0.1", pod: "a/shop/web" },
-  to: { address: "10.0.0.2" },
+  from: flowEnd("10.0.0.1", "a/shop/web"),
+  to: flowEnd("10.0.0.2", undefined),
   port: 53,
-} as const;
+  policies: ["NetworkPolicy shop/deny"],
+};
+const ALLOWED: FlowRecord = {
+  verdict: "allowed",
+  direction: "ingress",
+  protocol: "TCP",
+  from: flowEnd("10.1.0.1", "b/shop/web"),
+  to: flowEnd("10.0.0.3", "a/data/db"),
+  port: 5432,
+  policies: ["NetworkPolicy data/db"],
+  rule: "spec.ingress[0]",
+};
+const ALL: FlowFilter = { verdicts: ["denied", "allowed"] };
+const signal = AbortSignal.timeout(5000);
 
-function event(name: string, more: Partial<CoreEvent>): CoreEvent {
+function event(flow: FlowRecord, second: number, count = 1): CoreEvent {
   return {
-    metadata: { namespace: "shop", name },
+    metadata: { namespace: "shop", name: `event-${second}` },
     involvedObject: { kind: "Pod", namespace: "shop", name: "web" },
-    reason: POLICY_DENIED,
-    message: formatDeniedFlow(FLOW),
-    ...more,
+    reason: FLOW_REASONS[flow.verdict],
+    message: formatFlow(flow),
+    lastTimestamp: timeOf(second),
+    count,
   };
 }
 
-it("lists denied connections with both ends, in the order of their times", async () => {
+const timeOf = (second: number): string => `2026-01-01T00:00:0${second}Z`;
+const lineOf = (flow: FlowRecord, second: number, count = 1): FlowLine => ({
+  time: timeOf(second),
+  count,
+  ...flow,
+});
+
+function cluster(...events: readonly CoreEvent[]): FakeKubeClient {
   const client = new FakeKubeClient();
-  client.seed(
-    EVENTS,
-    event("second", { lastTimestamp: "2026-01-01T00:00:02Z", count: 3 }),
-    event("first", { lastTimestamp: "2026-01-01T00:00:01Z" }),
-    event("other", { reason: "BackOff", message: "Back-off restarting" }),
-  );
-  expect(await deniedLines(client, AbortSignal.timeout(5000))).toEqual([
-    { time: "2026-01-01T00:00:01Z", count: 1, ...FLOW },
-    { time: "2026-01-01T00:00:02Z", count: 3, ...FLOW },
+  const other = { ...event(DENIED, 9), reason: "BackOff", message: "Back-off restarting" };
+  client.seed(EVENTS, ...events, other);
+  return client;
+}
+
+it("the log has the connections of several clusters, in the order of their times", async () => {
+  const clients = [cluster(event(DENIED, 2, 3)), cluster(event(ALLOWED, 3), event(DENIED, 1))];
+  expect(await flowLines(clients, ALL, signal)).toEqual([
+    lineOf(DENIED, 1),
+    lineOf(DENIED, 2, 3),
+    lineOf(ALLOWED, 3),
   ]);
+});
+
+it.each<[string, FlowFilter, readonly FlowRecord[]]>([
+  ["verdict", { verdicts: ["denied"] }, [DENIED]],
+  ["namespace of either end", { ...ALL, namespace: "shop" }, [DENIED, ALLOWED]],
+  ["namespace", { ...ALL, namespace: "data" }, [ALLOWED]],
+  ["name of a pod", { ...ALL, pod: "web" }, [DENIED, ALLOWED]],
+  ["pod of a namespace", { ...ALL, pod: "data/db" }, [ALLOWED]],
+  ["pod of a cluster", { ...ALL, pod: "a/shop/web" }, [DENIED]],
+  ["cluster that has no such pod", { ...ALL, pod: "c/shop/web" }, []],
+])("the log is filtered by %s", async (_, filter, expected) => {
+  const lines = await flowLines([cluster(event(DENIED, 1), event(ALLOWED, 2))], filter, signal);
+  expect(lines).toEqual(expected.map((it) => lineOf(it, it === DENIED ? 1 : 2)));
+});
+
+it("the log that is followed begins with what is there, and has what comes and what comes again", async () => {
+  const client = cluster(event(ALLOWED, 3), event(DENIED, 1));
+  const lines: FlowLine[] = [];
+  const stop = new AbortController();
+  const waits = [3, 4].map((count) => ({ count, ...Promise.withResolvers<void>() }));
+  const onLine = (line: FlowLine): void => {
+    lines.push(line);
+    for (const it of waits) if (lines.length >= it.count) it.resolve();
+    if (lines.length === 2) void client.create(EVENTS, event(DENIED, 4));
+  };
+  const deps = systemDeps(silentLogger);
+  const following = followFlows({ clients: [client], filter: ALL, deps, onLine }, stop.signal);
+  await waits[0]?.promise;
+  await client.mergePatch(EVENTS, objectKey("shop", "event-4"), { count: 2 });
+  await waits[1]?.promise;
+  stop.abort();
+  await expect(following).rejects.toMatchObject({ code: "ABORTED" });
+  expect(lines).toEqual([lineOf(DENIED, 1), lineOf(ALLOWED, 3), lineOf(DENIED, 4), lineOf(DENIED, 4, 2)]);
+});
+
+it("a line of the log names both ends, and the rule or the policies that decided", () => {
+  expect(renderFlow(lineOf(DENIED, 1, 3), "text")).toBe(
+    "2026-01-01T00:00:01Z denied at egress: a/shop/web (10.0.0.1) -> 10.0.0.2 UDP 53: NetworkPolicy shop/deny (3 times)",
+  );
+  expect(renderFlow(lineOf(ALLOWED, 2), "text")).toBe(
+    "2026-01-01T00:00:02Z allowed at ingress: b/shop/web (10.1.0.1) -> a/data/db (10.0.0.3) TCP 5432: NetworkPolicy data/db spec.ingress[0]",
+  );
+  expect(JSON.parse(renderFlow(lineOf(ALLOWED, 2), "json"))).toEqual(lineOf(ALLOWED, 2));
+});
+
+it("allowed connections are logged where a namespace asks for it", async () => {
+  const client = new FakeKubeClient();
+  client.seed(NAMESPACES, { metadata: { name: "shop" } });
+  expect(await logsAllowed(client, signal)).toBe(false);
+  client.seed(NAMESPACES, { metadata: { name: "data", annotations: { "fairlead.dev/flow-log": "all" } } });
+  expect(await logsAllowed(client, signal)).toBe(true);
 });

@@ -86,6 +86,7 @@ function example(): PolicyDraft {
   draft.setProxies([parseAddress("192.0.2.1")]);
   draft.guard(true);
   draft.setNodePrefixes(["10.244.1.0/24", "fd00:244:0:1::/64"]);
+  draft.setLogged(["10.244.1.7", "fd00:244:0:1::7"]);
   draft.apply({
     sets: [
       added(matchOf(PODS).set, parseAddress("10.244.1.7"), parseAddress("fd00:244:0:1::7")),
@@ -146,6 +147,7 @@ it("has nothing left of groups, sets and pods that are gone", () => {
   empty.setProxies([parseAddress("192.0.2.1")]);
   draft.guard(false);
   draft.setNodePrefixes([]);
+  draft.setLogged([]);
   draft.apply({
     sets: [
       ...new Set([PODS, OTHERS, NET, FQDN, HOST].map((it) => matchOf(it).set ?? "")),

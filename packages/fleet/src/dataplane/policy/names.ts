@@ -49,10 +49,22 @@ export function peerSetSpec(key: SetKey, { address }: Family): NftSetSpec {
  * - `known`: addresses of local pods whose policies are in place;
  * - `isolated`: those of them that have a chain, and `self`, each with itself;
  * - `node`: the prefixes of the node's pods;
- * - `denied`: what was denied lately, by source, destination, protocol and port;
+ * - `logged`: addresses of local pods whose allowed connections are noted;
+ * - `denied`, `allowed`: what was denied or allowed lately, by source, destination, protocol and port;
  * - `dns`: the DNS proxy, for the addresses of local pods that have to ask it.
  */
-export const OWN_SETS = ["ingress", "egress", "known", "isolated", "self", "node", "denied", "dns"] as const;
+export const OWN_SETS = [
+  "ingress",
+  "egress",
+  "known",
+  "isolated",
+  "self",
+  "node",
+  "logged",
+  "denied",
+  "allowed",
+  "dns",
+] as const;
 export type OwnSet = (typeof OWN_SETS)[number];
 
 export function ownSet(kind: OwnSet, { suffix }: Family): string {
@@ -66,12 +78,14 @@ export function ownSetSpec(kind: OwnSet, { address }: Family): NftSetSpec {
       return { key: [address], value: "verdict" };
     case "known":
     case "isolated":
+    case "logged":
       return { key: [address] };
     case "self":
       return { key: [address, address] };
     case "node":
       return { key: [address], interval: true };
     case "denied":
+    case "allowed":
       return { key: [address, address, "inet_proto", "inet_service"], dynamic: true };
     case "dns":
       return { key: [address], value: [address, "inet_service"] };
@@ -89,6 +103,9 @@ export function groupChain(way: Way, key: string): string {
 export function tierChain(way: Way, key: string, tier: Tier): string {
   return `${groupChain(way, key)}-${tier}`;
 }
+
+/** Where packets end that are allowed and noted. */
+export const ALLOW_CHAIN = "allow";
 
 /** Where packets that a policy denies end. */
 export function denyChain(way: Way): string {

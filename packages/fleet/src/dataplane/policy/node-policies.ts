@@ -215,6 +215,8 @@ class Running implements AsyncDisposable {
   readonly #enforced = new Enforced();
   readonly #stop = new AbortController();
   readonly #log: FlowLog;
+  /** Whether allowed connections of some pods are logged. */
+  #isLogging = false;
   #logging: Promise<void> = Promise.resolve();
   readonly #names: FqdnSets;
   readonly #proxy: DnsProxies;
@@ -239,11 +241,15 @@ class Running implements AsyncDisposable {
     this.#session = session;
     this.#log = new FlowLog({
       deps: options.deps,
-      events: createEventRecorder(options.client, NODE_MANAGER, options.deps),
+      eventsOf: () => createEventRecorder(options.client, NODE_MANAGER, options.deps),
       enforced: this.#enforced,
-      read: (signal) => Promise.all(session.hasPolicies ? this.#spaces.map((it) => it.denied(signal)) : []),
+      read: (kind, signal) => {
+        const isDue = kind === "denied" ? session.hasPolicies : this.#isLogging;
+        return Promise.all(isDue ? this.#spaces.map((it) => it.counted(kind, signal)) : []);
+      },
       nameOf: (address) => session.nameOf(address),
       podOf: (address) => session.podOf(address),
+      isLogged: (pod) => session.isLogged(pod),
     });
   }
 
@@ -272,6 +278,9 @@ class Running implements AsyncDisposable {
     const proxies = oneOfEachFamily(this.#session.nodeAddresses);
     this.#draft.guard(this.#session.hasPolicies);
     this.#draft.setNodePrefixes(this.#session.podPrefixes);
+    const logged = this.#session.loggedAddresses;
+    this.#draft.setLogged(logged);
+    this.#isLogging = logged.length > 0;
     this.#draft.apply(changes);
     this.#enforced.apply(changes);
     await this.#proxy.listen(this.#isInside && this.#draft.isProxied ? proxies : []);

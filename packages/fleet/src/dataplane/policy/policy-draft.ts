@@ -17,7 +17,6 @@ import {
   IPV6,
   OWN_SETS,
   ownSet,
-  type OwnSet,
   ownSetSpec,
   peerSet,
   peerSetSpec,
@@ -27,7 +26,7 @@ import { renderGroup } from "./rules.ts";
 /** The wanted table of policies: what the resolver says, written into a draft. Pure. */
 export class PolicyDraft {
   readonly table = new TableDraft();
-  #base: Base = { isGuarded: false, isProxied: false, host: {} };
+  #base: Base = { isGuarded: false, isProxied: false, host: {}, isLogging: false };
   /** Chains of a group, by its key. */
   readonly #chains = new Map<string, readonly string[]>();
   /** Groups whose pods ask the DNS proxy. */
@@ -66,13 +65,26 @@ export class PolicyDraft {
 
   /** The prefixes of this node's pods. */
   setNodePrefixes(prefixes: readonly string[]): void {
+    this.#setAll("node", prefixes);
+  }
+
+  /** The addresses of local pods whose allowed connections are noted. */
+  setLogged(addresses: readonly string[]): void {
+    this.#setAll("logged", addresses);
+    const isLogging = addresses.length > 0;
+    if (isLogging === this.#base.isLogging) return;
+    this.#base = { ...this.#base, isLogging };
+    this.#renderBase();
+  }
+
+  #setAll(kind: "node" | "logged", texts: readonly string[]): void {
     for (const family of FAMILIES) {
       const wanted = new Set(
-        prefixes
+        texts
           .filter((it) => it.includes(":") === (family === IPV6))
-          .map((it) => elementKey(ownSetSpec("node", family), [it])),
+          .map((it) => elementKey(ownSetSpec(kind, family), [it])),
       );
-      const name = ownSet("node", family);
+      const name = ownSet(kind, family);
       for (const key of this.table.whole.sets.get(name)?.elements.keys() ?? [])
         if (!wanted.has(key)) this.table.setElement(name, key, undefined);
       for (const key of wanted) this.table.setElement(name, key, "");
@@ -115,7 +127,11 @@ export class PolicyDraft {
     this.#setOwn("dns", address, isProxied ? proxy : undefined);
   }
 
-  #setOwn(kind: Exclude<OwnSet, "node" | "denied">, address: IpAddress, value: string | undefined): void {
+  #setOwn(
+    kind: "ingress" | "egress" | "known" | "isolated" | "self" | "dns",
+    address: IpAddress,
+    value: string | undefined,
+  ): void {
     const family = familyOf(address);
     const text = formatAddress(address);
     const spec = ownSetSpec(kind, family);

@@ -42,9 +42,9 @@ export class PolicyTable {
     return ops.length > 0;
   }
 
-  /** Packets that were denied lately, by flow. */
-  async denied(signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {
-    const sets = FAMILIES.map((it) => this.#nft.readCounters(POLICY_TABLE, ownSet("denied", it), signal));
+  /** Packets that were denied or allowed lately, by flow. */
+  async counted(kind: "denied" | "allowed", signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {
+    const sets = FAMILIES.map((it) => this.#nft.readCounters(POLICY_TABLE, ownSet(kind, it), signal));
     return new Map((await Promise.all(sets)).flatMap((it) => [...it]));
   }
 

@@ -3,10 +3,10 @@ import { ADDRESS_BLOCKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
-import { formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { formatAddress, type IpAddress, parseAddress } from "@fairlead/base/netaddr/address.ts";
 import { NAMESPACES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -34,7 +34,31 @@ async function admitted(
   slices: readonly IdentitySlice[],
   later: readonly IdentitySlice[] = [],
 ): Promise<string[]> {
-  const client = stack.use(new FakeKubeClient());
+  const client = new FakeKubeClient();
+  let changes = 0;
+  const session = await started(slices, client, () => (changes += 1));
+  const found = new Set<string>();
+  const take = (): void => {
+    const set = session.take().sets.find((it) => it.key.startsWith("pods:"));
+    for (const it of set?.removed ?? []) found.delete(formatAddress(it as IpAddress));
+    for (const it of set?.added ?? []) found.add(formatAddress(it as IpAddress));
+  };
+  take();
+  for (const { metadata, spec } of later) {
+    const before = changes;
+    await client.mergePatch(IDENTITY_SLICES, objectKey(metadata.namespace, metadata.name), { spec });
+    await expect.poll(() => changes).toBeGreaterThan(before);
+  }
+  take();
+  return [...found];
+}
+
+async function started(
+  slices: readonly IdentitySlice[],
+  client = new FakeKubeClient(),
+  onChange = (): void => {},
+): Promise<PolicySession> {
+  stack.use(client);
   await client.create(NAMESPACES, { metadata: { name: "shop" } });
   await client.create(PODS, {
     metadata: { namespace: "shop", name: "server", uid: "1" },
@@ -56,33 +80,36 @@ async function admitted(
   };
   for (const it of Object.values(informers)) it.start(signal);
   const settings = policySettings("a");
-  let changes = 0;
   const session = stack.use(
-    new PolicySession({
-      client,
-      nodeName: "n1",
-      settings,
-      ...informers,
-      deps,
-      onChange: () => (changes += 1),
-    }),
+    new PolicySession({ client, nodeName: "n1", settings, ...informers, deps, onChange }),
   );
   await session.start(signal);
-  const found = new Set<string>();
-  const take = (): void => {
-    const set = session.take().sets.find((it) => it.key.startsWith("pods:"));
-    for (const it of set?.removed ?? []) found.delete(formatAddress(it as IpAddress));
-    for (const it of set?.added ?? []) found.add(formatAddress(it as IpAddress));
-  };
-  take();
-  for (const { metadata, spec } of later) {
-    const before = changes;
-    await client.mergePatch(IDENTITY_SLICES, objectKey(metadata.namespace, metadata.name), { spec });
-    await expect.poll(() => changes).toBeGreaterThan(before);
-  }
-  take();
-  return [...found];
+  return session;
 }
+
+it("a pod is known by its fleet addresses, too, and those of namespaces that ask for it are logged", async () => {
+  const client = new FakeKubeClient();
+  const session = await started([], client);
+  const { metadata } = await client.get(PODS, objectKey("shop", "server"));
+  const block = await client.create(ADDRESS_BLOCKS, {
+    metadata: { namespace: "fleet-system", name: "n1" },
+    spec: { profile: "p", cluster: "a", node: "n1", ipv4: ["10.112.0.0/24"], ipv6: ["fd00:112::/64"] },
+  });
+  const allocations = [{ podUID: metadata.uid ?? "", ipv4: "10.112.0.7", ipv6: "fd00:112::7" }];
+  await client.mergePatch(
+    ADDRESS_BLOCKS,
+    keyOf(block),
+    { status: { allocations } },
+    { subresource: "status" },
+  );
+  for (const it of ["10.1.0.1", "10.112.0.7", "fd00:112::7"])
+    await expect.poll(() => session.nameOf(parseAddress(it))).toBe("a/shop/server");
+  expect(session.nameOf(parseAddress("10.112.0.8"))).toBeUndefined();
+  expect(session.loggedAddresses).toEqual([]);
+  const annotations = { "fairlead.dev/flow-log": "all" };
+  await client.mergePatch(NAMESPACES, objectKey(undefined, "shop"), { metadata: { annotations } });
+  await expect.poll(() => session.loggedAddresses).toEqual(["10.1.0.1", "10.112.0.7", "fd00:112::7"]);
+});
 
 describe("an address that two slices of another cluster have, when the agent starts", () => {
   const web = (at: string) => ({

@@ -1,11 +1,11 @@
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { FLOW_LOG_ALL, FLOW_LOG_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { PolicySettings } from "#policy/compile/draft.ts";
 import type { PolicyNamespace, PolicyPod } from "#policy/model.ts";
 import { Resolver } from "#policy/resolver/resolver.ts";
 import type { Changes } from "#policy/state.ts";
 import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { sameJson } from "@fairlead/base/json.ts";
 import { formatAddress, type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -25,6 +25,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Change, Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 import { byPublication, namespaceOf, nodeOf, podOf, type Told, toldBy, trimmedPod } from "./objects.ts";
+import { PodFleetAddresses } from "./pod-fleet-addresses.ts";
 import { PolicyReader } from "./policy-reader.ts";
 
 export interface SessionOptions {
@@ -52,8 +53,9 @@ export class PolicySession implements AsyncDisposable {
   readonly #apiServers: Informer<EndpointSlice>;
   readonly #slices: Informer<IdentitySlice>;
   readonly #informers: readonly Informer<KubeObject>[];
-  /** By UID of the pod. */
-  readonly #fleetAddresses = new Map<string, readonly string[]>();
+  readonly #fleetAddresses = new PodFleetAddresses();
+  /** Namespaces whose allowed connections are logged. */
+  readonly #logged = new Set<string>();
   readonly #reader: PolicyReader;
 
   /** The slice that said last what is known of a pod, namespace or node of another cluster. */
@@ -71,6 +73,7 @@ export class PolicySession implements AsyncDisposable {
         trim: trimmedPod,
         indexes: {
           uid: (it) => [it.metadata.uid ?? ""],
+          node: (it) => [it.spec?.nodeName ?? ""],
           address: (it) =>
             it.spec?.hostNetwork === true ? [] : (it.status?.podIPs ?? []).map((one) => one.ip),
         },
@@ -133,9 +136,29 @@ export class PolicySession implements AsyncDisposable {
     return this.#resolver.take();
   }
 
-  /** A pod of the own cluster by its own address. */
+  /** A pod of the own cluster by its own or its fleet address. */
   podOf(address: IpAddress): Pod | undefined {
-    return [...this.#pods.store.byIndex("address", formatAddress(address))].at(-1);
+    const text = formatAddress(address);
+    const { store } = this.#pods;
+    return (
+      [...store.byIndex("address", text)].at(-1) ??
+      [...store.byIndex("uid", this.#fleetAddresses.ownerOf(text) ?? "-")].at(-1)
+    );
+  }
+
+  /** A pod of this node whose allowed connections are logged. */
+  isLogged({ metadata, spec }: Pod): boolean {
+    return spec?.nodeName === this.#options.nodeName && this.#logged.has(metadata.namespace ?? "");
+  }
+
+  /** The addresses of these pods. */
+  get loggedAddresses(): readonly string[] {
+    if (this.#logged.size === 0) return [];
+    const { cluster } = this.#options.settings;
+    return [...this.#pods.store.byIndex("node", this.#options.nodeName)]
+      .filter((it) => this.isLogged(it))
+      .flatMap((it) => podOf(it, cluster, this.#fleetAddresses.of(it.metadata.uid ?? ""))?.addresses ?? [])
+      .map(formatAddress);
   }
 
   /** "cluster/namespace/name" of a pod of any cluster. */
@@ -195,7 +218,7 @@ export class PolicySession implements AsyncDisposable {
 
   #onPod({ before, after }: Change<Pod>): void {
     const { cluster } = this.#options.settings;
-    const fleetAddresses = this.#fleetAddresses.get(after?.metadata.uid ?? "") ?? [];
+    const fleetAddresses = this.#fleetAddresses.of(after?.metadata.uid ?? "") ?? [];
     const pod = after === undefined ? undefined : podOf(after, cluster, fleetAddresses);
     const { namespace = "", name = "" } = (after ?? before)?.metadata ?? {};
     if (pod !== undefined) this.#resolver.upsertPod(pod);
@@ -203,16 +226,10 @@ export class PolicySession implements AsyncDisposable {
   }
 
   /** The pods that get or lose fleet addresses. */
-  #onBlock({ before, after }: Change<AddressBlock>): void {
-    const [was, is] = [before, after].map(addressesOfBlock);
-    for (const uid of new Set([...(was?.keys() ?? []), ...(is?.keys() ?? [])])) {
-      const addresses = is?.get(uid);
-      if (sameJson(addresses, this.#fleetAddresses.get(uid))) continue;
-      if (addresses === undefined) this.#fleetAddresses.delete(uid);
-      else this.#fleetAddresses.set(uid, addresses);
+  #onBlock(change: Change<AddressBlock>): void {
+    for (const uid of this.#fleetAddresses.change(change))
       for (const pod of this.#pods.store.byIndex("uid", uid))
         this.#onPod({ key: keyOf(pod), before: pod, after: pod });
-    }
   }
 
   #onNode({ before, after }: Change<Node>): void {
@@ -229,8 +246,10 @@ export class PolicySession implements AsyncDisposable {
 
   #onNamespace({ before, after }: Change<Namespace>): void {
     const { cluster } = this.#options.settings;
+    const { name = "" } = (after ?? before)?.metadata ?? {};
+    if (after?.metadata.annotations?.[FLOW_LOG_ANNOTATION] === FLOW_LOG_ALL) this.#logged.add(name);
+    else this.#logged.delete(name);
     if (after !== undefined) return this.#resolver.upsertNamespace(namespaceOf(after, cluster));
-    const { name = "" } = before?.metadata ?? {};
     this.#resolver.deleteNamespace(cluster, name);
     this.#reader.namespaceGone(name);
   }
@@ -274,12 +293,6 @@ type Named = Pick<PolicyNamespace, "cluster" | "name">;
 const podId = ({ cluster, namespace, name }: PolicyPod): string => `pod ${cluster} ${namespace} ${name}`;
 const nodeId = ({ cluster, name }: Named): string => `node ${cluster} ${name}`;
 const namespaceId = ({ cluster, name }: Named): string => `namespace ${cluster} ${name}`;
-
-/** Those in use, by UID of the pod. */
-function addressesOfBlock(block: AddressBlock | undefined): ReadonlyMap<string, readonly string[]> {
-  const inUse = (block?.status?.allocations ?? []).filter((it) => it.releasedAt === undefined);
-  return new Map(inUse.map((it) => [it.podUID, [it.ipv4, it.ipv6]]));
-}
 
 /** The Service of the API server. */
 const API_SERVERS = { namespace: "default", labelSelector: "kubernetes.io/service-name=kubernetes" };

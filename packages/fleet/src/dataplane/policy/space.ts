@@ -68,8 +68,8 @@ export class PolicySpace implements Disposable {
     await this.#flows.cut();
   }
 
-  denied(signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {
-    return this.#table.denied(signal);
+  counted(kind: "denied" | "allowed", signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {
+    return this.#table.counted(kind, signal);
   }
 
   /** The table as the kernel has it. */

@@ -2,7 +2,17 @@ import type { Way } from "#policy/model.ts";
 import type { GroupKeys } from "#policy/state.ts";
 import { chainRef, type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
 import type { NftChain } from "@fairlead/os/nft/state.ts";
-import { denyChain, DNS_PORT, DNS_PROXY_PORT, groupChain, IPV4, IPV6, type OwnSet, ownSet } from "./names.ts";
+import {
+  ALLOW_CHAIN,
+  denyChain,
+  DNS_PORT,
+  DNS_PROXY_PORT,
+  groupChain,
+  IPV4,
+  IPV6,
+  type OwnSet,
+  ownSet,
+} from "./names.ts";
 
 /**
  * The chains of the table that are always there, in the namespace of the node.
@@ -83,11 +93,19 @@ const PROXY: readonly NftRule[] = [
 /** Before the filters of others (0). */
 const PRIORITY = -10;
 
-/** What is denied is noted, each flow once, and forgotten after a minute. */
-const DENY: readonly NftRule[] = [
-  rule`meta l4proto { tcp, udp, sctp } update ${set4("denied")} { ip saddr . ip daddr . meta l4proto . th dport timeout 60s counter }`,
-  rule`meta l4proto { tcp, udp, sctp } update ${set6("denied")} { ip6 saddr . ip6 daddr . meta l4proto . th dport timeout 60s counter }`,
-  rule`drop`,
+/** What is denied is noted, each flow once, and forgotten after a minute; so is what is allowed, for pods whose namespace asks for it. */
+const noted = (kind: "denied" | "allowed"): readonly NftRule[] => [
+  rule`meta l4proto { tcp, udp, sctp } update ${set4(kind)} { ip saddr . ip daddr . meta l4proto . th dport timeout 60s counter }`,
+  rule`meta l4proto { tcp, udp, sctp } update ${set6(kind)} { ip6 saddr . ip6 daddr . meta l4proto . th dport timeout 60s counter }`,
+];
+
+const DENY: readonly NftRule[] = [...noted("denied"), rule`drop`];
+
+const LOGGED: readonly NftRule[] = [
+  rule`ip saddr ${set4("logged")} goto ${chainRef(ALLOW_CHAIN)}`,
+  rule`ip6 saddr ${set6("logged")} goto ${chainRef(ALLOW_CHAIN)}`,
+  rule`ip daddr ${set4("logged")} goto ${chainRef(ALLOW_CHAIN)}`,
+  rule`ip6 daddr ${set6("logged")} goto ${chainRef(ALLOW_CHAIN)}`,
 ];
 
 export interface Base {
@@ -97,9 +115,11 @@ export interface Base {
   readonly isProxied: boolean;
   /** The groups of the node's own network. */
   readonly host: GroupKeys;
+  /** Whether allowed connections of some pods are noted. */
+  readonly isLogging: boolean;
 }
 
-export function baseChains({ isGuarded, isProxied, host }: Base): ReadonlyMap<string, NftChain> {
+export function baseChains({ isGuarded, isProxied, host, isLogging }: Base): ReadonlyMap<string, NftChain> {
   const guards = (rules: readonly NftRule[]): readonly NftRule[] => (isGuarded ? rules : []);
   const own = (way: Way): readonly NftRule[] => {
     const key = host[way];
@@ -108,6 +128,7 @@ export function baseChains({ isGuarded, isProxied, host }: Base): ReadonlyMap<st
   return new Map<string, NftChain>([
     [denyChain("ingress"), { rules: DENY }],
     [denyChain("egress"), { rules: DENY }],
+    [ALLOW_CHAIN, { rules: noted("allowed") }],
     [
       "forward",
       {
@@ -119,6 +140,7 @@ export function baseChains({ isGuarded, isProxied, host }: Base): ReadonlyMap<st
           ...guards([...UNKNOWN_SOURCES, ...UNKNOWN_DESTINATIONS]),
           ...SOURCES,
           ...DESTINATIONS,
+          ...(isLogging ? LOGGED : []),
         ],
       },
     ],
@@ -133,6 +155,7 @@ export function baseChains({ isGuarded, isProxied, host }: Base): ReadonlyMap<st
           ...(isProxied ? PROXY : []),
           ...SOURCES,
           ...own("ingress"),
+          ...(isLogging ? LOGGED : []),
         ],
       },
     ],

@@ -37,9 +37,11 @@ export function groupOf(key: string, way: Way, policies: readonly CompiledPolicy
     const rules = inTier.flatMap((policy) =>
       (policy[way]?.rules ?? []).map((rule): GroupRule => ({ ...rule, policy: policy.id })),
     );
+    const denying = inTier.filter((it) => it[way]?.isDefaultDeny === true);
     return {
       tier,
-      isDefaultDeny: inTier.some((it) => it[way]?.isDefaultDeny === true),
+      isDefaultDeny: denying.length > 0,
+      ...(denying.length === 0 ? {} : { deniedBy: denying.map((it) => it.id) }),
       rules:
         tier === "network-policy" ? [...rules.filter(isDeny), ...rules.filter((it) => !isDeny(it))] : rules,
     };
