@@ -70,6 +70,29 @@ it("counts from when pods were published to when this cluster has them", async (
   expect(await sumOf(IDENTITIES, false)).toBe(40);
 });
 
+it("reports to the hub what changes of the last hour took, at most 100 of each member, and not what was first here", async () => {
+  const [east, west] = [stopwatchOf("east"), stopwatchOf("west")];
+  const copy = async (tookMs: number, isFirst = false): Promise<void> => {
+    const publishedAt = east.stamp();
+    await time.advance(tookMs);
+    west.copied(
+      { metadata: { name: "x" }, spec: { cluster: "east", type: "Namespace", publishedAt } },
+      isFirst,
+    );
+  };
+  await copy(90_000, true);
+  expect(west.propagation()).toBeUndefined();
+  for (let at = 0; at < 50; at++) await copy(9000);
+  for (let at = 0; at < 98; at++) await copy(20);
+  for (let at = 0; at < 2; at++) await copy(70);
+  expect(west.propagation()).toBe("east=20/70/100");
+  await time.advance(3_600_000 - 1);
+  await copy(5);
+  expect(west.propagation()).toBe("east=5/5/1");
+  await time.advance(3_600_001);
+  expect(west.propagation()).toBeUndefined();
+});
+
 describe("the stopwatch of endpoints", () => {
   it("B7: measures milliseconds across clusters whose clocks are a day apart", async () => {
     const stamp = stopwatchOf("east", DAY_MS).stamp();

@@ -4,14 +4,15 @@ import type {
   InternalServiceExport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { formatPropagation, propagationOf } from "#domain/propagation.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { HistogramMetric, Metrics } from "@fairlead/base/metrics.ts";
 import { findCondition, microTimestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { ServerTime } from "@fairlead/kube/client/server-clock.ts";
 
 /**
- * How long exports and endpoints take through the fleet. Nothing is written for it: within one program it is counted on
- * the monotonic clock, and across clusters from `exportedSince`, which exporters state in the hub's time.
+ * How long exports, endpoints and identities take through the fleet. No object is written for it: within one program it is counted on
+ * the monotonic clock, and across clusters from `exportedSince` and `publishedAt`, which are in the hub's time.
  */
 
 /** Below fleet-networking's 1, 2.5, 5, 10, 25 and 50 seconds, what these take here. Unit: milliseconds. */
@@ -20,6 +21,16 @@ const BUCKETS = [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000,
 const LONGEST_MS = 100_000;
 /** A clock with a larger error is not better than the local clock. Unit: milliseconds. */
 const USABLE_ERROR_MS = 250;
+
+/** What is remembered of each member, for `propagation`. */
+const MAX_RECENT = 100;
+const RECENT_MS = 3_600_000;
+
+interface Recent {
+  readonly tookMs: number;
+  /** On the monotonic clock. */
+  readonly atMs: number;
+}
 
 interface Begun {
   readonly atMs: number;
@@ -34,6 +45,8 @@ export class Stopwatch {
   readonly #propagation: HistogramMetric;
   readonly #exports: HistogramMetric;
   readonly #identities: HistogramMetric;
+  /** The last changes of each other member. */
+  readonly #recent = new Map<string, Recent[]>();
   readonly #begun = new Map<ObjectKey, Begun>();
   /** What was observed last of each slice, by its name. */
   readonly #imported = new Map<ObjectKey, string>();
@@ -121,6 +134,23 @@ export class Stopwatch {
     this.#observe(this.#identities, { cluster, since: publishedAt, isFirst });
   }
 
+  /** How long changes of each member took in the last hour, as text; undefined: there were none. */
+  propagation(): string | undefined {
+    const sinceMs = this.nowMs - RECENT_MS;
+    for (const [cluster, all] of this.#recent)
+      if ((all.at(-1)?.atMs ?? 0) < sinceMs) this.#recent.delete(cluster);
+    if (this.#recent.size === 0) return undefined;
+    return formatPropagation(
+      Array.from(this.#recent, ([cluster, all]) => {
+        const recent = all.filter((it) => it.atMs >= sinceMs);
+        return propagationOf(
+          cluster,
+          recent.map((it) => it.tookMs),
+        );
+      }),
+    );
+  }
+
   #observe(
     metric: HistogramMetric,
     {
@@ -137,6 +167,13 @@ export class Stopwatch {
       is_first_import: String(isFirst),
     };
     metric.observe(labels, bound(tookMs));
+    // What is first here may be old.
+    if (!isFirst) this.#remember(cluster, bound(tookMs));
+  }
+
+  #remember(cluster: string, tookMs: number): void {
+    const all = this.#recent.get(cluster) ?? [];
+    this.#recent.set(cluster, [...all.slice(1 - MAX_RECENT), { tookMs, atMs: this.nowMs }]);
   }
 }
 

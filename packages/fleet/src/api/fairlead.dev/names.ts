@@ -113,6 +113,8 @@ export const ACTIVE_CONDITION = "fairlead.dev/Active";
 
 /** On the Leases of hub and members: the version of the program that renews it. */
 export const VERSION_ANNOTATION = "fairlead.dev/version";
+/** On the Lease of a member: how long changes of other members took to arrive lately. See domain/propagation.ts. */
+export const PROPAGATION_ANNOTATION = "fairlead.dev/propagation";
 
 /** Label of a Node: "true" makes it a gateway of its cluster in a parallel network. */
 export const GATEWAY_LABEL = "fairlead.dev/gateway";

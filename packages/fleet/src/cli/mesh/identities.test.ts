@@ -62,6 +62,26 @@ const IDENTITIES: IdentitySnapshot = {
 };
 
 describe("the status of a network", () => {
+  it("has how long changes take between its members, and for each member the longest", () => {
+    const lease = (name: string, text: string) => ({
+      metadata: {
+        namespace: `fleet-member-${name}`,
+        name,
+        annotations: { "fairlead.dev/propagation": text },
+      },
+    });
+    const leases = [lease("b", "a=12/40/100,x=1/1/1"), lease("a", "b=9/9/1"), lease("x", "a=5000/5000/1")];
+    const nowMs = Date.parse("2026-01-01T01:00:00Z");
+    const status = summarizeMesh(PROFILE, { ...EMPTY, leases }, { version: "1.0.0", nowMs });
+    expect(status.propagation).toEqual([
+      { from: "a", to: "b", p50Ms: 12, p99Ms: 40, count: 100 },
+      { from: "b", to: "a", p50Ms: 9, p99Ms: 9, count: 1 },
+    ]);
+    const text = renderMeshStatus(status, "text", nowMs);
+    expect(text).toMatch(/NEWEST DATA +P50 +P99/);
+    expect(text).toMatch(/a +Connected +never +12ms +40ms/);
+  });
+
   it("has the number of pods that others know of each member, the age of the newest data, and what is old", () => {
     const nowMs = Date.parse("2026-01-01T01:00:00Z");
     const status = summarizeMesh(PROFILE, EMPTY, { version: "1.0.0", nowMs, identities: IDENTITIES });

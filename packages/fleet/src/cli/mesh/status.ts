@@ -1,4 +1,8 @@
 import type { ClusterMeshProfile, MeshState } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { PROPAGATION_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { parsePropagation, type Propagation } from "#domain/propagation.ts";
+import type { Lease } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 import { type ClusterPath, summarizePaths } from "../fleet/paths.ts";
@@ -18,8 +22,15 @@ export interface MeshStatus {
   readonly members: readonly PeerStatus[];
   /** Services that several members share, as "namespace/name". */
   readonly globalServices: readonly string[];
+  /** Between members; those between which nothing changed in the last hour are absent. */
+  readonly propagation: readonly PairPropagation[];
   /** Conditions that are not as they should be. */
   readonly problems: readonly string[];
+}
+
+/** How long changes of a member take to arrive at another one: of the last hour, at most 100 changes. */
+export interface PairPropagation extends Propagation {
+  readonly to: string;
 }
 
 interface PeerStatus {
@@ -86,6 +97,7 @@ export function summarizeMesh(
     globalServices: services
       .filter((it) => it.exports.filter(({ cluster }) => names.has(cluster)).length > 0)
       .map((it) => `${it.namespace}/${it.name}`),
+    propagation: pairsOf(snapshot.leases, names),
     problems: [
       ...(profile.status?.conditions ?? [])
         .filter((it) => (it.status === "False") === POSITIVE.has(it.type))
@@ -93,6 +105,16 @@ export function summarizeMesh(
       ...[...known.values()].flatMap((it) => it.problems),
     ],
   };
+}
+
+function pairsOf(leases: readonly Lease[], names: ReadonlySet<string>): readonly PairPropagation[] {
+  return leases
+    .filter(({ metadata: { namespace, name } }) => names.has(name) && namespace === mailboxOf(name))
+    .flatMap(({ metadata: { name: to, annotations } }) =>
+      parsePropagation(annotations?.[PROPAGATION_ANNOTATION] ?? "").map((it) => ({ ...it, to })),
+    )
+    .filter((it) => names.has(it.from))
+    .toSorted((a, b) => byNaturalText(a.from, b.from) || byNaturalText(a.to, b.to));
 }
 
 /** RFC 3339. */
@@ -112,7 +134,7 @@ function tunnelsOf(paths: readonly ClusterPath[]): PeerStatus["tunnels"] {
 
 export function renderMeshStatus(status: MeshStatus, output: ResultOutput, nowMs: number): string {
   if (output !== "text") return renderData(status, output);
-  const { members, globalServices, problems } = status;
+  const { members, globalServices, propagation, problems } = status;
   const connected = members.filter((it) => it.state === "Connected").length;
   const head = `${status.profile}: ${status.state}, ${connected} of ${members.length} members connected, ${globalServices.length} services shared`;
   const hasTunnels = members.some((it) => it.tunnels !== undefined);
@@ -123,6 +145,7 @@ export function renderMeshStatus(status: MeshStatus, output: ResultOutput, nowMs
       head: "NEWEST DATA",
       cell: ({ lastSync }) => (lastSync === undefined ? "never" : renderAge(nowMs - Date.parse(lastSync))),
     },
+    ...(propagation.length === 0 ? [] : slowestOf(propagation)),
     ...(hasTunnels ? [TUNNELS] : []),
     { head: "EXPORTS", cell: (it) => String(it.exports) },
     { head: "ENDPOINTS", cell: (it) => String(it.endpoints) },
@@ -135,6 +158,18 @@ export function renderMeshStatus(status: MeshStatus, output: ResultOutput, nowMs
     ...(members.length === 0 ? [] : [renderTable(columns, members)]),
     ...problems.map((it) => `  ${it}`),
   ].join("\n");
+}
+
+/** To the member that they take the longest to. */
+function slowestOf(propagation: readonly PairPropagation[]): readonly Column<PeerStatus>[] {
+  const cell = (key: "p50Ms" | "p99Ms") => (peer: PeerStatus) => {
+    const all = propagation.filter((it) => it.from === peer.name).map((it) => it[key]);
+    return all.length === 0 ? "-" : `${Math.max(...all)}ms`;
+  };
+  return [
+    { head: "P50", cell: cell("p50Ms") },
+    { head: "P99", cell: cell("p99Ms") },
+  ];
 }
 
 const TUNNELS: Column<PeerStatus> = {

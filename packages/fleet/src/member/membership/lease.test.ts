@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
-import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
@@ -56,6 +56,7 @@ let clock: FakeClock;
 let startedMs: number;
 let hub: SlowHub;
 let said: string[];
+let propagation: string | undefined;
 let stack: AsyncDisposableStack;
 
 beforeEach(async () => {
@@ -63,6 +64,7 @@ beforeEach(async () => {
   startedMs = clock.monotonic();
   hub = new SlowHub(clock);
   said = [];
+  propagation = undefined;
   stack = new AsyncDisposableStack();
   hub.seed(INTERNAL_MEMBER_CLUSTERS, {
     metadata: { namespace: MAILBOX, name: "a" },
@@ -88,6 +90,7 @@ beforeEach(async () => {
     deps,
     hadInternalMember: () => true,
     mailbox: { internalMembers },
+    stopwatch: { propagation: () => propagation },
   };
   begin = () => {
     const kept = keepLease(session, heard, stop.signal);
@@ -106,6 +109,22 @@ const longestGapMs = (): number =>
   Math.max(...hub.takenAtMs.slice(1).map((it, at) => it - (hub.takenAtMs[at] ?? 0)));
 
 describe("a member's lease", () => {
+  it("has how long changes of others took to arrive, while there were some lately", async () => {
+    const reported = async (): Promise<string | undefined> => {
+      const { metadata } = await hub.get(LEASES, objectKey(MAILBOX, "a"));
+      return metadata.annotations?.["fairlead.dev/propagation"];
+    };
+    begin();
+    await clock.advance(PACE_MS);
+    expect(await reported()).toBeUndefined();
+    propagation = "b=12/40/100";
+    await clock.advance(PACE_MS);
+    expect(await reported()).toBe("b=12/40/100");
+    propagation = undefined;
+    await clock.advance(PACE_MS);
+    expect(await reported()).toBeUndefined();
+  });
+
   it("is renewed three times in its length, however long a renewal takes", async () => {
     hub.next = [0, 5000, 0, PACE_MS - 1];
     begin();

@@ -1,13 +1,14 @@
 import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { PROPAGATION_ANNOTATION, VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { CallOptions } from "@fairlead/kube/types.ts";
+import type { Stopwatch } from "../stopwatch.ts";
 import { type HubSession, isLegacyHub } from "../session.ts";
 
 /** Renewals that begin within a lease: two may be lost. */
@@ -16,6 +17,9 @@ const RENEWALS = 3;
 const PATIENCE = 2;
 /** Between two looks where nothing is renewed. Unit: seconds. */
 const IDLE_SECONDS = 60;
+
+/** How long changes of others take to arrive here goes with the renewals. */
+export type LeaseSession = HubSession & { readonly stopwatch: Pick<Stopwatch, "propagation"> };
 
 export interface HubListener {
   /** With the first renewal after one that failed. */
@@ -34,7 +38,11 @@ export interface HubListener {
  *
  * @param heard - Notified when the hub becomes silent or is back.
  */
-export async function keepLease(session: HubSession, heard: HubListener, signal: AbortSignal): Promise<void> {
+export async function keepLease(
+  session: LeaseSession,
+  heard: HubListener,
+  signal: AbortSignal,
+): Promise<void> {
   const { hub, deps } = session;
   let isAway = false;
   using silence = new Silence(deps.clock, heard);
@@ -132,7 +140,7 @@ async function pause({ mailbox, deps }: HubSession, pauseMs: number, signal: Abo
  * connection, and the first answer counts.
  */
 async function renew(
-  session: HubSession,
+  session: LeaseSession,
   leaseSeconds: number,
   paceMs: number,
   signal: AbortSignal,
@@ -158,7 +166,7 @@ async function renew(
 }
 
 async function writeLease(
-  { hub, cluster, deps }: HubSession,
+  { hub, cluster, deps, stopwatch }: LeaseSession,
   leaseSeconds: number,
   options: CallOptions,
 ): Promise<void> {
@@ -169,14 +177,18 @@ async function writeLease(
     renewTime: microTimestamp(deps.clock.now()),
   };
   // Write the label each time: the hub ignores a Lease without it.
-  const metadata = {
-    labels: { [MEMBER_NAME_LABEL]: cluster },
-    annotations: { [VERSION_ANNOTATION]: VERSION },
-  };
+  const labels = { [MEMBER_NAME_LABEL]: cluster };
+  const version = { [VERSION_ANNOTATION]: VERSION };
+  const propagation = { [PROPAGATION_ANNOTATION]: stopwatch.propagation() ?? null };
   try {
+    const metadata = { labels, annotations: { ...version, ...propagation } };
     await hub.mergePatch(LEASES, objectKey(namespace, cluster), { metadata, spec }, options);
   } catch (error) {
     if (!hasCode(error, "API_NOT_FOUND")) throw error;
-    await hub.create(LEASES, { metadata: { namespace, name: cluster, ...metadata }, spec }, options);
+    await hub.create(
+      LEASES,
+      { metadata: { namespace, name: cluster, labels, annotations: version }, spec },
+      options,
+    );
   }
 }
