@@ -4,12 +4,14 @@ import {
   IDENTITY_SLICES,
   type IdentitySlice,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
+import { MESH_NETWORKS, type ParallelNetwork } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { CILIUM_NETWORK_POLICIES } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
 import { CILIUM_CRDS } from "@fairlead/fleet/api/cilium.io/crds.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
 import { addNode, attachPods, createProfile, setProfile } from "../support/mesh.ts";
@@ -242,4 +244,22 @@ describe("in a parallel network, pods of other clusters", () => {
     const ofA = await hub().get(IDENTITY_DEMANDS, demandOf("a"));
     expect(ofA.status?.wanted?.requests).toEqual([]);
   }, 40_000);
+
+  it("are all asked for by CIDRs of Cilium's kinds only if these can match fleet addresses", async () => {
+    const client = fleet.client("b");
+    const demand = objectKey(mailboxOf("b"), "b");
+    const before = (await hub().get(IDENTITY_DEMANDS, demand)).spec.requests;
+    const metadata = { namespace: "far", name: "outside" };
+    const spec = { endpointSelector: {}, egress: [{ toCIDR: ["203.0.113.0/24"] }] };
+    await client.create(CILIUM_NETWORK_POLICIES, { metadata, spec });
+    // The policy is read: it needs the nodes.
+    const read = await eventuallyOne(hub(), IDENTITY_DEMANDS, demand, (it) => it.spec.nodes === true);
+    expect(read.spec.requests).toEqual(before);
+    const network = await client.get(MESH_NETWORKS, objectKey("fleet-system", "p"));
+    const egress = [{ toCIDR: [(network.spec as ParallelNetwork).ipv4] }];
+    await client.mergePatch(CILIUM_NETWORK_POLICIES, objectKey("far", "outside"), { spec: { egress } });
+    await eventuallyOne(hub(), IDENTITY_DEMANDS, demand, (it) => sameJson(it.spec.requests, [{}]));
+    await client.delete(CILIUM_NETWORK_POLICIES, objectKey("far", "outside"));
+    await eventuallyOne(hub(), IDENTITY_DEMANDS, demand, (it) => sameJson(it.spec.requests, before));
+  });
 });
