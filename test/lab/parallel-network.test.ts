@@ -202,6 +202,21 @@ describeOnKernel("a parallel network", () => {
     await expect.poll(answers).toBe(true);
     await only("member-3");
     await expect.poll(answers).toBe(false);
+    const log = ["policy", "log", "--kubeconfig", lab.layout.kubeconfig, "--contexts", "member-1,member-2"];
+    const { stdout } = await until(
+      "the log of member-2 has the flow",
+      () => runFairlead(lab.stateRoot, log),
+      (it) => it.stdout.includes('"NetworkPolicy work/clusters"'),
+      { everyMs: 1000 },
+    );
+    const line = stdout.split("\n").find((it) => it.includes('"NetworkPolicy work/clusters"'));
+    expect(JSON.parse(line ?? "")).toMatchObject({
+      verdict: "denied",
+      direction: "ingress",
+      from: { cluster: "member-1", namespace: "work", pod: "client" },
+      to: { address: ipv4, cluster: "member-2", namespace: "work" },
+      port: 8080,
+    });
     await only("member-1");
     await expect.poll(answers).toBe(true);
     await (await lab.client("member-2")).delete(NETWORK_POLICIES, objectKey("work", "clusters"));

@@ -112,8 +112,8 @@ describeOnKernel("the table of policies", () => {
     await expect
       .poll(() => world.denials())
       .toEqual([
-        `Denied ingress TCP from far/x/a [${world.pod("far:x/a").peer.v4}] to own/x/a [${world.pod("x/a").peer.v4}] port 80: no rule allows it`,
-        `Denied ingress UDP from own/x/c [${world.pod("x/c").peer.v6}] to own/x/a [${world.pod("x/a").peer.v6}] port 81: no rule allows it`,
+        `Denied ingress TCP from far/x/a [${world.pod("far:x/a").peer.v4}] to own/x/a [${world.pod("x/a").peer.v4}] port 80 by default of NetworkPolicy x/p`,
+        `Denied ingress UDP from own/x/c [${world.pod("x/c").peer.v6}] to own/x/a [${world.pod("x/a").peer.v6}] port 81 by default of NetworkPolicy x/p`,
       ]);
   });
 

@@ -114,7 +114,7 @@ export function command(): Command {
         const filter = { verdicts, namespace, pod };
         const onLine = (line: FlowLine): void => void process.stdout.write(`${renderFlow(line, output)}\n`);
         if (follow === true) await followFlows({ clients, filter, deps, onLine }, signal);
-        else for (const it of await flowLines(clients, filter, signal)) onLine(it);
+        else for (const it of await flowLines({ clients, filter, deps }, signal)) onLine(it);
       }),
     );
   return policy;

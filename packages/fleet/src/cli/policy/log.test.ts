@@ -1,8 +1,10 @@
 import { expect, it } from "vitest";
 import { flowEnd, FLOW_REASONS, type FlowRecord, formatFlow } from "#domain/flow-record.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
-import { type CoreEvent, EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { type CoreEvent, EVENTS, NAMESPACES, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { type FlowFilter, type FlowLine, flowLines, followFlows, logsAllowed, renderFlow } from "./log.ts";
@@ -28,6 +30,7 @@ const ALLOWED: FlowRecord = {
 };
 const ALL: FlowFilter = { verdicts: ["denied", "allowed"] };
 const signal = AbortSignal.timeout(5000);
+const deps = systemDeps(silentLogger);
 
 function event(flow: FlowRecord, second: number, count = 1): CoreEvent {
   return {
@@ -56,7 +59,7 @@ function cluster(...events: readonly CoreEvent[]): FakeKubeClient {
 
 it("the log has the connections of several clusters, in the order of their times", async () => {
   const clients = [cluster(event(DENIED, 2, 3)), cluster(event(ALLOWED, 3), event(DENIED, 1))];
-  expect(await flowLines(clients, ALL, signal)).toEqual([
+  expect(await flowLines({ clients, filter: ALL, deps }, signal)).toEqual([
     lineOf(DENIED, 1),
     lineOf(DENIED, 2, 3),
     lineOf(ALLOWED, 3),
@@ -72,7 +75,10 @@ it.each<[string, FlowFilter, readonly FlowRecord[]]>([
   ["pod of a cluster", { ...ALL, pod: "a/shop/web" }, [DENIED]],
   ["cluster that has no such pod", { ...ALL, pod: "c/shop/web" }, []],
 ])("the log is filtered by %s", async (_, filter, expected) => {
-  const lines = await flowLines([cluster(event(DENIED, 1), event(ALLOWED, 2))], filter, signal);
+  const lines = await flowLines(
+    { clients: [cluster(event(DENIED, 1), event(ALLOWED, 2))], filter, deps },
+    signal,
+  );
   expect(lines).toEqual(expected.map((it) => lineOf(it, it === DENIED ? 1 : 2)));
 });
 
@@ -86,7 +92,6 @@ it("the log that is followed begins with what is there, and has what comes and w
     for (const it of waits) if (lines.length >= it.count) it.resolve();
     if (lines.length === 2) void client.create(EVENTS, event(DENIED, 4));
   };
-  const deps = systemDeps(silentLogger);
   const following = followFlows({ clients: [client], filter: ALL, deps, onLine }, stop.signal);
   await waits[0]?.promise;
   await client.mergePatch(EVENTS, objectKey("shop", "event-4"), { count: 2 });
@@ -94,6 +99,31 @@ it("the log that is followed begins with what is there, and has what comes and w
   stop.abort();
   await expect(following).rejects.toMatchObject({ code: "ABORTED" });
   expect(lines).toEqual([lineOf(DENIED, 1), lineOf(ALLOWED, 3), lineOf(DENIED, 4), lineOf(DENIED, 4, 2)]);
+});
+
+it("an end that its node does not know is named by the cluster that has the pod, unless that is younger", async () => {
+  const clock = new FakeClock(Date.parse(timeOf(0)));
+  const far = new FakeKubeClient(clock);
+  far.seed(MESH_NETWORKS, {
+    metadata: { namespace: "fleet-system", name: "p", labels: { "fairlead.dev/own-cluster": "b" } },
+    spec: { mode: "flat" },
+  });
+  const dns = (name: string, ip: string) => ({
+    metadata: { namespace: "kube-system", name },
+    spec: { containers: [] },
+    status: { phase: "Running" as const, podIPs: [{ ip }] },
+  });
+  far.seed(PODS, dns("old", "10.0.0.2"));
+  await clock.advance(8000);
+  far.seed(PODS, dns("young", "10.0.0.9"));
+  const toYoung = { ...DENIED, to: flowEnd("10.0.0.9", undefined) };
+  const clients = [cluster(event(DENIED, 1), event(toYoung, 2)), far];
+  expect(await flowLines({ clients, filter: ALL, deps }, signal)).toEqual([
+    lineOf({ ...DENIED, to: flowEnd("10.0.0.2", "b/kube-system/old") }, 1),
+    lineOf(toYoung, 2),
+  ]);
+  const filter = { ...ALL, pod: "b/kube-system/old" };
+  expect(await flowLines({ clients, filter, deps }, signal)).toHaveLength(1);
 });
 
 it("a line of the log names both ends, and the rule or the policies that decided", () => {

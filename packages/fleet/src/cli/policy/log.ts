@@ -6,6 +6,7 @@ import { byText } from "@fairlead/base/text.ts";
 import { type CoreEvent, EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { PodNames } from "./pod-names.ts";
 import type { LogOutput } from "../output.ts";
 
 /** Connections that policies of a cluster denied or allowed, from the Events that agents of nodes record. */
@@ -27,16 +28,27 @@ export interface FlowFilter {
   readonly pod?: string | undefined;
 }
 
-/** Undefined: another Event, or another flow. */
-export function flowLine(event: CoreEvent, { verdicts, namespace, pod }: FlowFilter): FlowLine | undefined {
+/** Undefined: another Event. */
+function flowLine(event: CoreEvent, { verdicts }: FlowFilter): FlowLine | undefined {
   const isOne = verdicts.some((it) => FLOW_REASONS[it] === event.reason);
   const flow = isOne ? parseFlow(event.message ?? "") : undefined;
   if (flow === undefined) return undefined;
-  const ends = [flow.from, flow.to];
-  if (namespace !== undefined && !ends.some((it) => it.namespace === namespace)) return undefined;
-  if (pod !== undefined && !ends.some((it) => isNamed(it, pod))) return undefined;
   const time = event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp ?? "";
   return { time, count: event.count ?? 1, ...flow };
+}
+
+/** With the names of ends that the node does not know. Undefined: another flow. */
+async function selected(
+  line: FlowLine,
+  { namespace, pod }: FlowFilter,
+  names: PodNames,
+  signal: AbortSignal,
+): Promise<FlowLine | undefined> {
+  const from = await names.complete(line.from, line.time, signal);
+  const to = await names.complete(line.to, line.time, signal);
+  if (namespace !== undefined && ![from, to].some((it) => it.namespace === namespace)) return undefined;
+  if (pod !== undefined && ![from, to].some((it) => isNamed(it, pod))) return undefined;
+  return { ...line, from, to };
 }
 
 function isNamed({ cluster, namespace, pod }: FlowEnd, name: string): boolean {
@@ -48,24 +60,33 @@ const byTime = (a: FlowLine, b: FlowLine): number => byText(a.time, b.time);
 
 const selectorOf = (verdict: FlowVerdict) => ({ fieldSelector: `reason=${FLOW_REASONS[verdict]}` });
 
-/** The present ones of some clusters, in the order of their times. */
-export async function flowLines(
-  clients: readonly KubeClient[],
-  filter: FlowFilter,
-  signal: AbortSignal,
-): Promise<readonly FlowLine[]> {
-  const lists = clients.flatMap((client) =>
-    filter.verdicts.map((it) => client.list(EVENTS, { ...selectorOf(it), signal })),
-  );
-  return (await Promise.all(lists))
-    .flatMap(({ items }) => items.flatMap((it) => flowLine(it, filter) ?? []))
-    .toSorted(byTime);
-}
-
-export interface FollowOptions {
+export interface LogOptions {
   readonly clients: readonly KubeClient[];
   readonly filter: FlowFilter;
   readonly deps: RuntimeDeps;
+}
+
+/** The present ones of some clusters, in the order of their times. */
+export async function flowLines(
+  { clients, filter, deps }: LogOptions,
+  signal: AbortSignal,
+): Promise<readonly FlowLine[]> {
+  const names = new PodNames(clients, deps.clock);
+  const lists = clients.flatMap((client) =>
+    filter.verdicts.map((it) => client.list(EVENTS, { ...selectorOf(it), signal })),
+  );
+  const all = (await Promise.all(lists)).flatMap(({ items }) =>
+    items.flatMap((it) => flowLine(it, filter) ?? []),
+  );
+  const lines: FlowLine[] = [];
+  for (const it of all.toSorted(byTime)) {
+    const line = await selected(it, filter, names, signal);
+    if (line !== undefined) lines.push(line);
+  }
+  return lines;
+}
+
+export interface FollowOptions extends LogOptions {
   readonly onLine: (line: FlowLine) => void;
 }
 
@@ -75,7 +96,20 @@ export async function followFlows(
   signal: AbortSignal,
 ): Promise<never> {
   await using stack = new AsyncDisposableStack();
+  const names = new PodNames(clients, deps.clock);
   let waiting: FlowLine[] | undefined = [];
+  const failed = Promise.withResolvers<never>();
+  let last = Promise.resolve();
+  const writeAfter = async (before: Promise<void>, line: FlowLine): Promise<void> => {
+    await before;
+    const wanted = await selected(line, filter, names, signal);
+    if (wanted !== undefined) onLine(wanted);
+  };
+  // One after another: some wait for names.
+  const write = (line: FlowLine): void => {
+    last = writeAfter(last, line);
+    last.catch(failed.reject);
+  };
   const informers = clients.flatMap((client) =>
     filter.verdicts.map((it) => stack.use(createInformer(client, EVENTS, selectorOf(it), deps))),
   );
@@ -84,7 +118,7 @@ export async function followFlows(
       it.subscribe(({ after }) => {
         const line = after === undefined ? undefined : flowLine(after, filter);
         if (line === undefined) return;
-        if (waiting === undefined) onLine(line);
+        if (waiting === undefined) write(line);
         else waiting.push(line);
       }),
     );
@@ -93,11 +127,9 @@ export async function followFlows(
   await Promise.all(informers.map((it) => it.synced(signal)));
   const present = waiting.toSorted(byTime);
   waiting = undefined;
-  for (const it of present) onLine(it);
-  await new Promise((resolve) => {
-    signal.addEventListener("abort", resolve, { once: true });
-  });
-  throw abortError(signal);
+  for (const it of present) write(it);
+  signal.addEventListener("abort", () => failed.reject(abortError(signal)), { once: true });
+  return await failed.promise;
 }
 
 /** Whether allowed connections of some namespace are logged. */
