@@ -24,12 +24,19 @@ export interface EventRecorder {
   flushed(): Promise<void>;
 }
 
-/** client-go's: how many different events are remembered, and how many a source may write about one object. */
+/** client-go's: how many different events are remembered. */
 const MAX_REMEMBERED = 4096;
-const BURST_PER_OBJECT = 25;
-const REFILL_MS = 300_000;
-/** client-go's limit: that many messages of one reason about one object are separate events; further ones share an event. */
-const MAX_SIMILAR = 10;
+
+/** How many events a source may write about one object. */
+export interface EventLimits {
+  readonly burst: number;
+  /** Time for one more. Unit: milliseconds. */
+  readonly refillMs: number;
+  /** That many messages of one reason in ten minutes are separate events; further ones share an event. */
+  readonly similar: number;
+}
+
+const CLIENT_GO: EventLimits = { burst: 25, refillMs: 300_000, similar: 10 };
 const SIMILAR_MS = 600_000;
 const COMBINED = "(combined from similar events): ";
 
@@ -53,8 +60,16 @@ interface Budget {
   atMs: number;
 }
 
-/** @param component - Who speaks: the controller's name. */
-export function createEventRecorder(client: KubeClient, component: string, deps: RuntimeDeps): EventRecorder {
+/**
+ * @param component - Who speaks: the controller's name.
+ * @param limits - Default: those of client-go.
+ */
+export function createEventRecorder(
+  client: KubeClient,
+  component: string,
+  deps: RuntimeDeps,
+  { burst, refillMs, similar: maxSimilar }: EventLimits = CLIENT_GO,
+): EventRecorder {
   const remembered = new Map<string, Remembered>();
   const budgets = new Map<string, Budget>();
   const similar = new Map<string, Similar>();
@@ -64,8 +79,8 @@ export function createEventRecorder(client: KubeClient, component: string, deps:
 
   function mayWrite(about: string): boolean {
     const nowMs = deps.clock.monotonic();
-    const budget = budgets.get(about) ?? { tokens: BURST_PER_OBJECT, atMs: nowMs };
-    const tokens = Math.min(BURST_PER_OBJECT, budget.tokens + (nowMs - budget.atMs) / REFILL_MS);
+    const budget = budgets.get(about) ?? { tokens: burst, atMs: nowMs };
+    const tokens = Math.min(burst, budget.tokens + (nowMs - budget.atMs) / refillMs);
     remember(budgets, about, { tokens: tokens < 1 ? tokens : tokens - 1, atMs: nowMs });
     return tokens >= 1;
   }
@@ -78,7 +93,7 @@ export function createEventRecorder(client: KubeClient, component: string, deps:
     const group = isOld ? { messages: new Set<string>(), sinceMs: nowMs } : known;
     remember(similar, kind, group);
     if (group.messages.has(message)) return false;
-    if (group.messages.size >= MAX_SIMILAR) return true;
+    if (group.messages.size >= maxSimilar) return true;
     group.messages.add(message);
     return false;
   }

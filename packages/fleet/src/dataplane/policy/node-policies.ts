@@ -54,6 +54,9 @@ const COMPARE_MS = 60_000;
 /** How often the namespace `fleet` is looked for. Unit: milliseconds. */
 const LOOK_MS = 500;
 
+/** Of one pod: more than of other events, since people follow them. */
+const FLOW_EVENTS = { burst: 100, refillMs: 6000, similar: 100 };
+
 /** Devices of this namespace. */
 const DEVICES = "/sys/class/net";
 
@@ -241,7 +244,7 @@ class Running implements AsyncDisposable {
     this.#session = session;
     this.#log = new FlowLog({
       deps: options.deps,
-      eventsOf: () => createEventRecorder(options.client, NODE_MANAGER, options.deps),
+      eventsOf: () => createEventRecorder(options.client, NODE_MANAGER, options.deps, FLOW_EVENTS),
       enforced: this.#enforced,
       read: (kind, signal) => {
         const isDue = kind === "denied" ? session.hasPolicies : this.#isLogging;
