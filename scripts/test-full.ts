@@ -2,7 +2,7 @@
 import { runSteps, type Step } from "./steps.ts";
 import { TESTS } from "./test.ts";
 
-const ON_NAT = "test/lab/{chaos,fleet-faults,global-services,mcs-imports}.test.ts";
+const ON_NAT = "test/lab/{chaos,fleet-faults,global-services,mcs-imports,profile-isolation}.test.ts";
 
 const SAMPLED = [
   "--project=integration",
