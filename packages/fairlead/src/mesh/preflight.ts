@@ -4,6 +4,7 @@ import { VERSION } from "@fairlead/base/version.ts";
 import type { ClusterMeshProfile } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { checkMesh, MESH_CHECKS, type MeshFinding } from "@fairlead/fleet/cli/mesh/checks.ts";
+import { reachability } from "@fairlead/fleet/cli/mesh/reachability.ts";
 import type { MeshSnapshot } from "@fairlead/fleet/cli/mesh/read.ts";
 import { type Cluster, verifyFleet } from "@fairlead/fleet/cli/verify/run.ts";
 import type { MeshPlan } from "@fairlead/fleet/domain/mesh-plan.ts";
@@ -43,9 +44,10 @@ export async function preflight(
       "OPTION_INVALID",
       `--skip-check must be one of ${MESH_CHECKS.join(", ")}, got ${JSON.stringify(unknown)}`,
     );
+  const probed = flags.probe === undefined ? [] : probedContexts(flags.probe, plan, isDry);
   const findings = [
     ...checkMesh(profile, plan.target, snapshot, VERSION).filter((it) => !skipped.has(it.check)),
-    ...(flags.probe === undefined || isDry ? [] : await probe(flags, deps, signal)),
+    ...(probed.length === 0 ? [] : await probe(probed, flags, deps, signal)),
   ];
   for (const { status, check, message } of findings)
     deps.progress(`${status === "failed" ? "✗" : "!"} ${check}: ${message}`);
@@ -62,9 +64,12 @@ const PROBES = ["tcp", "large", "udp", "mtu"] as const;
 const PROBE_MS = 180_000;
 const SETTLE_MS = 5000;
 
-async function probe(flags: PreflightFlags, deps: Deps, signal: AbortSignal): Promise<MeshFinding[]> {
-  const names = [...new Set((flags.probe ?? "").split(",").filter((it) => it !== ""))];
-  if (names.length < 2) throw new FleetError("OPTION_INVALID", "--probe needs at least two contexts");
+async function probe(
+  names: readonly string[],
+  flags: PreflightFlags,
+  deps: Deps,
+  signal: AbortSignal,
+): Promise<readonly MeshFinding[]> {
   await using stack = new AsyncDisposableStack();
   const clusters = await Promise.all(
     names.map(async (name): Promise<Cluster> => {
@@ -82,15 +87,24 @@ async function probe(flags: PreflightFlags, deps: Deps, signal: AbortSignal): Pr
       zone: "clusterset.local",
       timeoutMs: PROBE_MS,
       settleMs: SETTLE_MS,
+      targets: "pods",
     },
     deps,
     signal,
   );
-  return results
-    .filter((it) => it.status === "failed")
-    .map(({ from, to, check, family, detail }) => ({
-      check: "reachability",
-      status: "failed",
-      message: `${check} over ${family} from pods of ${from} to pods of ${to}: ${detail}; check routes and firewalls between the clusters, or use network.mode parallel`,
-    }));
+  return reachability(results);
+}
+
+/** @throws {FleetError} `OPTION_INVALID` where there is nothing to probe. */
+function probedContexts(text: string, { target }: MeshPlan, isDry: boolean): readonly string[] {
+  const names = [...new Set(text.split(",").filter((it) => it !== ""))];
+  const why = isDry
+    ? "creates pods, and --what-if changes nothing: leave out one of them"
+    : target.network.mode === "parallel"
+      ? 'tests the own addresses of pods, which members of a profile with network.mode parallel do not use between each other: leave it out, and run "fairlead verify" afterwards'
+      : names.length < 2
+        ? "needs at least two contexts"
+        : undefined;
+  if (why !== undefined) throw new FleetError("OPTION_INVALID", `--probe ${why}`);
+  return names;
 }

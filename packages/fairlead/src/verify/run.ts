@@ -43,7 +43,7 @@ export async function run(flags: VerifyFlags): Promise<void> {
     );
     const { image, zone } = flags;
     const verification = await verifyFleet(
-      { clusters, image, checks, zone, timeoutMs, settleMs },
+      { clusters, image, checks, zone, timeoutMs, settleMs, targets: "imports" },
       { ...deps, progress: sayStep },
       signal,
     );

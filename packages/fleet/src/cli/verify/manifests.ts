@@ -9,6 +9,8 @@ import { type ProbePlan, SERVER_PORT } from "./probes.ts";
 /** What a run creates in each cluster. Pure. */
 
 const SERVER = "server";
+/** Label selector of the server pods in the namespace of a run. */
+export const SERVER_PODS = `app=${SERVER}`;
 export const PROBE_JOB = "probe";
 
 export interface Run {

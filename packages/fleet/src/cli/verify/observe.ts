@@ -4,15 +4,14 @@ import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { abortable } from "@fairlead/base/abortable.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import type { AddressFamily } from "@fairlead/base/netaddr/address.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
-import { type Participant, type Run, serverOf, serviceNames } from "./manifests.ts";
-import type { Imported, Sight } from "./plan.ts";
+import { type Participant, type Run, SERVER_PODS, serverOf, serviceNames } from "./manifests.ts";
+import { byFamily, type Imported, type Other, type Sight } from "./plan.ts";
 
 /** Watches imports of one cluster until nothing is missing, or the time is over. */
 export async function watchImports(
@@ -44,7 +43,7 @@ export async function watchImports(
 /**
  * Waits for the server pod of a cluster.
  *
- * @returns The families of its services.
+ * @returns The families of its services, and its own addresses.
  * @throws {FleetError} `TIMED_OUT` with the reason that the pod's container waits for.
  */
 export async function awaitServer(
@@ -52,7 +51,7 @@ export async function awaitServer(
   of: { readonly run: Run; readonly participant: Participant; readonly timeoutMs: number },
   deps: RuntimeDeps,
   signal: AbortSignal,
-): Promise<readonly AddressFamily[]> {
+): Promise<Pick<Other, "families" | "pods">> {
   const { run, participant, timeoutMs } = of;
   const { name: cluster } = participant;
   const { name } = serverOf(run, participant).metadata;
@@ -71,7 +70,10 @@ export async function awaitServer(
     );
     const key = objectKey(run.namespace, serviceNames(participant).pods);
     const { spec } = await client.get(SERVICES, key, { signal });
-    return spec?.ipFamilies ?? ["IPv4"];
+    const labelSelector = SERVER_PODS;
+    const { items } = await client.list(PODS, { namespace: run.namespace, labelSelector, signal });
+    const pods = byFamily(items.flatMap((it) => it.status?.podIPs ?? []).map((it) => it.ip));
+    return { families: spec?.ipFamilies ?? ["IPv4"], pods };
   } catch (error) {
     if (signal.aborted) throw error;
     const why = await waitingReason(client, run, signal);

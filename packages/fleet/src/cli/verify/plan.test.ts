@@ -3,10 +3,10 @@ import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { staleNamespaces } from "./clean.ts";
 import { namespaceOf, runOf } from "./manifests.ts";
-import { type Other, sightOf } from "./plan.ts";
+import { type Other, sightOf, sightOfPods } from "./plan.ts";
 
 const of = { run: runOf("abc"), zone: "clusterset.local" };
-const west: Other = { name: "west", number: 2, families: ["IPv4", "IPv6"] };
+const west: Other = { name: "west", number: 2, families: ["IPv4", "IPv6"], pods: { IPv4: "10.2.0.9" } };
 
 function imported(...ips: string[]): ServiceImport {
   return { metadata: { name: "service-2" }, spec: { type: "ClusterSetIP", ports: [], ips } };
@@ -69,6 +69,13 @@ describe("what a cluster has of another", () => {
       missing: new Map([["west", broken.problem]]),
       isComplete: true,
     });
+  });
+
+  it("is the pods themselves where no services are asked for", () => {
+    const broken = { ...west, name: "north", problem: "the server pod in north is not ready" };
+    const { targets, missing } = sightOfPods([west, broken]);
+    expect(targets.map((it) => [it.cluster, it.pods])).toEqual([["west", west.pods]]);
+    expect(missing).toEqual(new Map([["north", broken.problem]]));
   });
 });
 

@@ -23,6 +23,8 @@ export interface Sight {
 /** Another participant, and the families that its services have there: an import is complete when it has an endpoint of each. */
 export interface Other extends Pick<Participant, "name" | "number"> {
   readonly families: readonly AddressFamily[];
+  /** The own addresses of its server pod. */
+  readonly pods: ByFamily;
   /** Why it has no server to probe. */
   readonly problem?: string | undefined;
 }
@@ -51,9 +53,28 @@ export function sightOf(
     const inZone = { service: whole(names.service), pods: whole(names.pods) };
     targets.push({ cluster: other.name, pods, vips, names: inZone });
   }
-  const isComplete = missing.size === 0;
-  for (const { name, problem } of others) if (problem !== undefined) missing.set(name, problem);
-  return { targets, missing, isComplete };
+  return {
+    targets,
+    missing: new Map([...missing, ...problemsOf(others)]),
+    isComplete: missing.size === 0,
+  };
+}
+
+/** What a cluster can probe without services: the pods of the others. */
+export function sightOfPods(others: readonly Other[]): Sight {
+  const targets = others
+    .filter((it) => it.problem === undefined)
+    .map(({ name, pods }): Target => ({
+      cluster: name,
+      pods,
+      vips: {},
+      names: { service: "", pods: "" },
+    }));
+  return { targets, missing: problemsOf(others), isComplete: true };
+}
+
+function problemsOf(others: readonly Other[]): ReadonlyMap<string, string> {
+  return new Map(others.flatMap(({ name, problem }) => (problem === undefined ? [] : [[name, problem]])));
 }
 
 function lackOf(other: Other, { vips, pods }: Pick<Target, "vips" | "pods">): string | undefined {
@@ -73,7 +94,7 @@ function readyAddresses({ addressType, endpoints }: EndpointSlice): readonly str
 }
 
 /** The first address of each family. */
-function byFamily(addresses: readonly string[]): ByFamily {
+export function byFamily(addresses: readonly string[]): ByFamily {
   const first = (family: string): string | undefined => addresses.find((it) => familyOfText(it) === family);
   const [v4, v6] = [first("IPv4"), first("IPv6")];
   return { ...(v4 === undefined ? {} : { IPv4: v4 }), ...(v6 === undefined ? {} : { IPv6: v6 }) };

@@ -23,7 +23,7 @@ import {
 } from "./manifests.ts";
 import { awaitServer, imageOf, watchImports } from "./observe.ts";
 import { inParallel } from "./parallel.ts";
-import { type Other, type Sight, sightOf } from "./plan.ts";
+import { type Other, type Sight, sightOf, sightOfPods } from "./plan.ts";
 import type { Check, Result } from "./probes.ts";
 import { failedProbe, missingResults, parseFindings } from "./results.ts";
 
@@ -43,6 +43,8 @@ export interface VerifyOptions {
   readonly timeoutMs: number;
   /** How long a check is repeated until it passes. Unit: milliseconds. */
   readonly settleMs: number;
+  /** What pods send to: what a cluster imports of the others, or their pods themselves, which need not share services. */
+  readonly targets: "imports" | "pods";
 }
 
 export interface VerifyDeps extends RuntimeDeps {
@@ -94,14 +96,17 @@ export async function verifyFleet(
       image: options.image ?? (await imageOf(client, name, signal)),
     });
   try {
-    await inParallel(members, CLUSTERS_AT_ONCE, (it) => createServer(it, run, signal));
+    const isExported = options.targets === "imports";
+    await inParallel(members, CLUSTERS_AT_ONCE, (it) => createServer(it, { run, isExported }, signal));
     deps.progress(
       `created namespace ${run.namespace} in ${members.length} clusters; waiting for a pod in each`,
     );
     const servers = await awaitServers(members, { run, timeoutMs: options.timeoutMs }, deps, signal);
-    deps.progress("waiting for the services in the other clusters");
+    if (isExported) deps.progress("waiting for the services in the other clusters");
     const results: Result[] = [];
-    const sights = await seeOthers(servers, { run, ...options }, deps, signal);
+    const sights = isExported
+      ? await seeOthers(servers, { run, ...options }, deps, signal)
+      : servers.map((member) => ({ member, sight: seePods(member, servers) }));
     await inParallel(sights, CLUSTERS_AT_ONCE, async (prober) => {
       const found = await probeFrom(prober, { run, members, options }, deps, signal);
       results.push(...found);
@@ -116,11 +121,16 @@ export async function verifyFleet(
   }
 }
 
-async function createServer(member: Member, run: Run, signal: AbortSignal): Promise<void> {
+async function createServer(
+  member: Member,
+  { run, isExported }: { readonly run: Run; readonly isExported: boolean },
+  signal: AbortSignal,
+): Promise<void> {
   const { client } = member;
   await client.create(NAMESPACES, namespaceOf(run), { signal });
   await client.create(DEPLOYMENTS, serverOf(run, member), { signal });
   for (const it of servicesOf(run, member)) await client.create(SERVICES, it, { signal });
+  if (!isExported) return;
   for (const it of exportsOf(run, member)) await client.create(MCS_SERVICE_EXPORTS, it, { signal });
 }
 
@@ -137,15 +147,18 @@ async function awaitServers(
   return await Promise.all(
     members.map(async (it): Promise<Server> => {
       try {
-        const families = await awaitServer(it.client, { ...of, participant: it }, deps, signal);
-        return { ...it, families };
+        return { ...it, ...(await awaitServer(it.client, { ...of, participant: it }, deps, signal)) };
       } catch (error) {
         signal.throwIfAborted();
         deps.progress(messageOf(error));
-        return { ...it, families: [], problem: messageOf(error) };
+        return { ...it, families: [], pods: {}, problem: messageOf(error) };
       }
     }),
   );
+}
+
+function seePods(member: Server, servers: readonly Server[]): Sight {
+  return member.problem === undefined ? sightOfPods(servers.filter((it) => it !== member)) : NOTHING_SEEN;
 }
 
 /** All at the same time: the time limit is for the whole fleet. */
