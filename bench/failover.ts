@@ -4,6 +4,9 @@
  * and in turns with runs in which nothing does: what these lose is the machine's part.
  *
  *   npm run bench -- failover [--rounds 3] [--seconds 10] [--only TEXT]
+ *   npm run bench -- failover --global [--rounds 3] [--seconds 30] [--only TEXT]
+ *
+ * With --global: what requests to a global Service lose, in a flat network (bench/failover/global.ts).
  */
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -20,6 +23,7 @@ import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { startLab, type TestLab } from "../test/support/lab-fixture.ts";
 import { mcsExport, namespace, service, shellPod } from "../test/support/lab-manifests.ts";
 import { until } from "../test/support/waiting.ts";
+import { runGlobal } from "./failover/global.ts";
 import { PORT, type Result } from "./failover/result.ts";
 
 const MEMBERS = ["member-1", "member-2", "member-3"] as const;
@@ -130,11 +134,13 @@ export async function run(argv: readonly string[]): Promise<void> {
     args: [...argv],
     options: {
       rounds: { type: "string", default: "3" },
-      seconds: { type: "string", default: "10" },
+      seconds: { type: "string" },
       only: { type: "string", default: "" },
+      global: { type: "boolean", default: false },
     },
   });
-  const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)];
+  const [rounds, seconds] = [Number(values.rounds), Number(values.seconds ?? (values.global ? 30 : 10))];
+  if (values.global) return runGlobal({ rounds, seconds, only: values.only });
   await using lab = await startLab({
     name: "failover",
     members: MEMBERS.length,

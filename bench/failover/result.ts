@@ -12,3 +12,10 @@ export interface Result {
   /** The longest time in which a connection received nothing. */
   readonly tcpSilentMs: number;
 }
+
+/** What became of the requests of a client. */
+export interface Requests {
+  readonly asked: number;
+  /** When those that failed began. Unit: milliseconds since the Unix epoch. */
+  readonly failures: readonly number[];
+}
