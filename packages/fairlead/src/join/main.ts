@@ -36,6 +36,7 @@ interface Flags {
   readonly rotate: boolean;
   readonly podCidr?: string;
   readonly parallelProfile?: string;
+  readonly nodeAgents: boolean;
   readonly skipCheck: string[];
   readonly heartbeatSeconds: string;
   readonly wait: boolean;
@@ -91,6 +92,7 @@ export function command(): Program {
       "--parallel-profile <name>",
       "parallel ClusterMeshProfile in which the member will be: its addresses may be those of other members, and its agent may install fairlead node",
     )
+    .option("--node-agents", "its agent may install fairlead node; --parallel-profile permits it, too", false)
     .option("--dry-run", "print the planned changes without applying them", false)
     .option(
       "--heartbeat-seconds <seconds>",
@@ -171,13 +173,13 @@ function readNetwork(text: string): Prefix {
   );
 }
 
-function installOf({ image, dns, parallelProfile }: Flags): MemberInstall {
+function installOf({ image, dns, parallelProfile, nodeAgents }: Flags): MemberInstall {
   return {
     image,
     imagePullPolicy: "IfNotPresent",
     replicas: 2,
     dns,
-    nodes: parallelProfile !== undefined,
+    nodes: nodeAgents || parallelProfile !== undefined,
   };
 }
 

@@ -31,7 +31,7 @@ const MOST = 10;
 /** Unit: characters. */
 const MOST_TEXT = 500;
 const NOT_TOLD =
-  "its agent does not install fairlead node; run fairlead join with --parallel-profile again, or set nodes.install of the chart fairlead-member";
+  "its agent does not install fairlead node; run fairlead join with --node-agents again, or set nodes.install of the chart fairlead-member";
 
 function reportOf({ status }: MemberCluster): Condition | undefined {
   return (status?.agentStatus ?? [])

@@ -126,7 +126,7 @@ export class NodeAgents {
 }
 
 const NOT_PERMITTED =
-  'the agent may not install fairlead node, or not upgrade fairlead dns: run "fairlead join" with --parallel-profile again, or set nodes.install of the chart fairlead-member';
+  'the agent may not install fairlead node, or not upgrade fairlead dns: run "fairlead join" with --node-agents again, or set nodes.install of the chart fairlead-member';
 
 async function unreadyPods(local: KubeClient, signal: AbortSignal): Promise<Pod[]> {
   const options = { namespace: FLEET_SYSTEM_NAMESPACE, labelSelector: NODE_AGENTS_SELECTOR, signal };
