@@ -3,7 +3,8 @@
  * its own, or on any clusters.
  *
  *   npm run test:e2e [-- --hub-context HUB --member-contexts A,B[,…]] [--image IMAGE] [--keep]
- *                    [--hub-down COMMAND --hub-up COMMAND] [--network parallel [--relay-address A,…] [--has-agents]]
+ *                    [--hub-down COMMAND --hub-up COMMAND] [--only TEXT]
+ *                    [--network flat [--agents [--has-agents]] | --network parallel [--relay-address A,…] [--has-agents]]
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -27,6 +28,10 @@ const { values: flags } = parseArgs({
     image: { type: "string", default: `fairlead.dev/fairlead:${VERSION}` },
     /** "flat" or "parallel". */
     network: { type: "string", default: "flat" },
+    /** In a flat network: the members share a profile, and agents on their nodes enforce policies. */
+    agents: { type: "boolean", default: false },
+    /** Only cases whose names match. */
+    only: { type: "string" },
     /** How members reach the relay. Default: the addresses of the hub's first node. */
     "relay-address": { type: "string", default: "" },
     /** Relay and node agents run already. */
@@ -48,9 +53,10 @@ const tools = join(root, "node_modules", ".tools");
 const IS_PARALLEL = flags.network === "parallel";
 
 /** Of the programs in a lab, nodes run the agents themselves. */
-function networkSettings(hasAgents: boolean): Pick<Settings, "parallel"> {
+function networkSettings(hasAgents: boolean): Pick<Settings, "mesh"> {
   const relayAddresses = flags["relay-address"].split(",").filter((it) => it !== "");
-  return IS_PARALLEL ? { parallel: { hasAgents, relayAddresses } } : {};
+  if (!IS_PARALLEL && !flags.agents) return {};
+  return { mesh: { mode: IS_PARALLEL ? "parallel" : "flat", hasAgents, relayAddresses } };
 }
 
 function programs(): Pick<Settings, "kubectl" | "helm" | "fairlead"> {
@@ -86,7 +92,8 @@ async function onLab(): Promise<void> {
   if (await inOwnNamespace()) return;
   const signal = untilInterrupted();
   const { image, keep } = flags;
-  const shape = ["--bare", "--members", "2", "--nodes", "2", ...(IS_PARALLEL ? ["--topology", "nat"] : [])];
+  const network = IS_PARALLEL ? ["--topology", "nat"] : flags.agents ? ["--network-policy"] : [];
+  const shape = ["--bare", "--members", "2", "--nodes", "2", ...network];
   const lab = (verb: string, ...args: readonly string[]): string =>
     `${fairlead} lab ${[verb, "--name", LAB, ...args].join(" ")}`;
   try {
@@ -95,7 +102,8 @@ async function onLab(): Promise<void> {
     run({
       kubeconfig,
       hub: "hub",
-      members: IS_PARALLEL ? MEMBERS.slice(0, 2) : MEMBERS,
+      // The hub's nodes have no agents.
+      members: IS_PARALLEL || flags.agents ? MEMBERS.slice(0, 2) : MEMBERS,
       image,
       hubDown: lab("kill", "hub/apiserver"),
       hubUp: lab("restore", "hub/apiserver"),
@@ -115,7 +123,8 @@ async function cli(args: readonly string[], signal: AbortSignal): Promise<string
 
 function run(settings: Settings): void {
   const vitest = join(root, "node_modules", ".bin", "vitest");
-  const result = spawnSync(vitest, ["run", "--project", "e2e", "--reporter", "verbose"], {
+  const only = flags.only === undefined ? [] : ["-t", flags.only];
+  const result = spawnSync(vitest, ["run", "--project", "e2e", "--reporter", "verbose", ...only], {
     cwd: root,
     stdio: ["ignore", "inherit", "inherit"],
     env: { ...process.env, [SETTINGS_VARIABLE]: JSON.stringify(settings) },

@@ -27,6 +27,10 @@ const steps: readonly Step[] = [
   { name: "tests on another day", command: ["node", "scripts/another-day.ts"] },
   { name: "end to end, on a lab", command: ["node", "scripts/e2e.ts"] },
   {
+    name: "end to end, network policies, on a lab",
+    command: ["node", "scripts/e2e.ts", "--agents", "--only", "network policy"],
+  },
+  {
     name: "cost of inputs up to their limits",
     command: ["env", "GROWTH=full", "vitest", "run", "--project", "integration", "test/growth"],
   },

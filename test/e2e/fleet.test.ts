@@ -1,3 +1,4 @@
+import type { Explanation } from "@fairlead/fleet/cli/policy/explain.ts";
 import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Clusters, until, SYSTEM } from "./clusters.ts";
@@ -12,9 +13,10 @@ import {
   NAMESPACE,
   namespace,
   PLAIN_CLIENT,
+  policyForCluster,
   service,
 } from "./manifests.ts";
-import { FLEET_DEVICE } from "./parallel.ts";
+import { FLEET_DEVICE } from "./network.ts";
 import { readSettings } from "./settings.ts";
 import { differences, takeSnapshot } from "./snapshot.ts";
 
@@ -109,7 +111,7 @@ describe("a service that one cluster exports", () => {
     ]);
     const domain = `${name}.${NAMESPACE}.svc.clusterset.local`;
     const resolved = (): Promise<readonly string[]> => fleet.inClient("resolve", domain);
-    const fleetAddresses = network.isUsed ? await network.addressesOf(exporter, name) : undefined;
+    const fleetAddresses = network.isParallel ? await network.addressesOf(exporter, name) : undefined;
     const addressesOf = ({ metadata, status }: Pod): readonly string[] =>
       fleetAddresses?.get(metadata.name) ?? status.podIPs.map((it) => it.ip);
     const wanted = (pods?.items ?? []).flatMap((it) => addressesOf(it)).toSorted();
@@ -313,7 +315,7 @@ describe("a service that two clusters export", () => {
   });
 });
 
-describe.runIf(network.isUsed)("a parallel network", () => {
+describe.runIf(network.isParallel)("a parallel network", () => {
   beforeAll(async () => {
     await clusters.apply(exporter, mcsExport(HELLO));
     await load.untilAnsweredBy(exporter);
@@ -372,6 +374,81 @@ describe.runIf(network.isUsed)("a parallel network", () => {
       HELLO,
       "--ignore-not-found",
     ]);
+  });
+});
+
+describe.runIf(network.isUsed)("a network policy", () => {
+  const name = "guarded";
+  const url = `http://${name}.${NAMESPACE}.svc.cluster.local/`;
+  const isAnswered = async (): Promise<boolean> => {
+    const { failed, by } = await fleet.inClient<Tally>("ask", url, "2");
+    return failed === 0 && by[exporter] === 2;
+  };
+  /** Its verdict on requests of the client, with the rule that it names. */
+  const explained = async (): Promise<Explanation> => {
+    const [from, to] = [await fleet.podOf(importer, CLIENT), await fleet.podOf(exporter, name)];
+    const ends = [`${importer}/${NAMESPACE}/${from}`, `${exporter}/${NAMESPACE}/${to}`, "8080"];
+    const contexts = ["--contexts", [importer, exporter].join()];
+    return JSON.parse(
+      await clusters.fairlead(["policy", "explain", ...ends, ...contexts, "-o", "json"]),
+    ) as Explanation;
+  };
+  const admit = (cluster: string) => clusters.apply(exporter, policyForCluster(name, cluster));
+
+  beforeAll(async () => {
+    await network.untilEnforced();
+    await fleet.serve(exporter, name, { replicas: 1 });
+    await clusters.apply(importer, namespace(), service(name));
+    for (const member of [exporter, importer])
+      await clusters.kubectl(member, [
+        "-n",
+        NAMESPACE,
+        "annotate",
+        "service",
+        name,
+        "service.cilium.io/global=true",
+      ]);
+    if ((await clusters.find(importer, ["-n", NAMESPACE, "deployment", CLIENT])) === undefined)
+      await fleet.startClient([`${BY_NAME}=${url}`]);
+    await until("requests are answered", isAnswered, Boolean);
+  });
+
+  it("that names another cluster lets that in, and one that names its own cuts the other off, and says why", async () => {
+    const rule = `NetworkPolicy ${NAMESPACE}/${name} spec.ingress[0]`;
+    await admit(importer);
+    await until("the rule allows it", explained, (it) => it.ingress.rule === rule);
+    await until("requests are answered", isAnswered, Boolean);
+    await admit(exporter);
+    await until("no request is answered", isAnswered, (it) => !it);
+    const { verdict, ingress } = await until(
+      "the rule does not allow it",
+      explained,
+      (it) => it.verdict === "Denied",
+    );
+    expect(`${verdict}: ${ingress.reason}`).toMatch(
+      new RegExp(`^Denied: .*NetworkPolicy ${NAMESPACE}/${name}`),
+    );
+    await admit(importer);
+    await until("requests are answered again", isAnswered, Boolean);
+  });
+
+  it("does not restrict any client once it is deleted", async () => {
+    await admit(exporter);
+    await until("no request is answered", isAnswered, (it) => !it);
+    await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", "networkpolicy", name]);
+    await until("requests are answered again", isAnswered, Boolean);
+  });
+
+  afterAll(async () => {
+    await clusters.kubectl(exporter, [
+      "-n",
+      NAMESPACE,
+      "delete",
+      "deployment,service,networkpolicy",
+      name,
+      "--ignore-not-found",
+    ]);
+    await clusters.kubectl(importer, ["-n", NAMESPACE, "delete", "service", name, "--ignore-not-found"]);
   });
 });
 

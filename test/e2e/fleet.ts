@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { type Clusters, until, SYSTEM } from "./clusters.ts";
 import { Load, type Tally } from "./load.ts";
 import { client, CLIENT, KINDS, NAMESPACE, namespace, scripts, server, service } from "./manifests.ts";
-import { ParallelNetwork } from "./parallel.ts";
+import { MeshNetwork } from "./network.ts";
 import { type AnyObject, type Snapshot, takeSnapshot } from "./snapshot.ts";
 
 export const HELLO = "hello";
@@ -27,12 +27,12 @@ export class Fleet {
   /** What each cluster had before. */
   readonly before = new Map<string, Snapshot>();
   readonly load: Load;
-  readonly network: ParallelNetwork;
+  readonly network: MeshNetwork;
 
   constructor(clusters: Clusters) {
     this.clusters = clusters;
     this.load = new Load(clusters, this.importer);
-    this.network = new ParallelNetwork(clusters);
+    this.network = new MeshNetwork(clusters);
   }
 
   get exporter(): string {
@@ -69,6 +69,12 @@ export class Fleet {
       service(name, { ...spec }),
     );
     await this.clusters.rolledOut(cluster, NAMESPACE, `${kind.toLowerCase()}/${name}`);
+  }
+
+  /** The first pod of an app. */
+  async podOf(cluster: string, app: string): Promise<string> {
+    const named = ["-n", NAMESPACE, "get", "pods", "-l", `app=${app}`, "-o", "name"];
+    return (await this.clusters.kubectl(cluster, named)).split("\n")[0]?.replace("pod/", "") ?? "";
   }
 
   async startClient(targets: readonly string[], name = CLIENT): Promise<void> {

@@ -163,3 +163,14 @@ export function multiClusterService(name: string): Manifest {
     spec: { serviceImport: { name } },
   };
 }
+
+/** Admits pods of one cluster to those of an app, and no other. */
+export function policyForCluster(app: string, cluster: string): Manifest {
+  const from = [{ podSelector: { matchLabels: { "io.cilium.k8s.policy.cluster": cluster } } }];
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: metadata(app),
+    spec: { podSelector: { matchLabels: { app } }, ingress: [{ from }] },
+  };
+}

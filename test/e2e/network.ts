@@ -1,7 +1,9 @@
-/** The parallel network of a run, installed as docs/guide/parallel-network.md and docs/guide/relay.md say. */
+/** The profile that the members of a run share, installed as docs/guide/parallel-network.md and docs/guide/relay.md say. */
 
 import { VERSION } from "@fairlead/base/version.ts";
 import type { AddressBlock } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import type { MemberCluster } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CROSS_CLUSTER_POLICY } from "@fairlead/fleet/api/fairlead.dev/node-agents.ts";
 import { type Clusters, SYSTEM, until } from "./clusters.ts";
 import { NAMESPACE } from "./manifests.ts";
 
@@ -21,16 +23,20 @@ interface Named {
   readonly metadata: { readonly name: string; readonly uid: string };
 }
 
-export class ParallelNetwork {
+export class MeshNetwork {
   readonly #clusters: Clusters;
 
   constructor(clusters: Clusters) {
     this.#clusters = clusters;
   }
 
-  /** Whether this run is about such a network at all. */
+  /** Whether the members of this run share a profile, and agents on their nodes enforce policies. */
   get isUsed(): boolean {
-    return this.#clusters.settings.parallel !== undefined;
+    return this.#clusters.settings.mesh !== undefined;
+  }
+
+  get isParallel(): boolean {
+    return this.#clusters.settings.mesh?.mode === "parallel";
   }
 
   /** The lab gave its node agents their rights, in `fleet-system`. */
@@ -39,12 +45,13 @@ export class ParallelNetwork {
   }
 
   get #installsAgents(): boolean {
-    return this.#clusters.settings.parallel?.hasAgents === false;
+    return this.#clusters.settings.mesh?.hasAgents === false;
   }
 
   /** More arguments of `fairlead join`. */
   get joinFlags(): readonly string[] {
-    return this.isUsed ? ["--parallel-profile", PROFILE] : [];
+    if (this.isParallel) return ["--parallel-profile", PROFILE];
+    return this.#installsAgents ? ["--node-agents"] : [];
   }
 
   /** More values of the chart of a member: its agent may install those of nodes. */
@@ -62,22 +69,47 @@ export class ParallelNetwork {
       metadata: { name: PROFILE },
       spec: {
         memberSelector: {},
-        network: { mode: "parallel" },
+        network: { mode: clusters.settings.mesh?.mode },
         ...(this.#installsAgents ? { version: VERSION } : {}),
       },
     });
-    if (!this.#installsAgents) return;
+    if (this.#installsAgents && this.isParallel) await this.#installRelay();
+  }
+
+  async #installRelay(): Promise<void> {
+    const clusters = this.#clusters;
     const node = (await clusters.find<Listed<NodeObject>>(clusters.hub, ["nodes"]))?.items[0];
     const of = (type: string): readonly string[] =>
       (node?.status.addresses ?? []).filter((it) => it.type === type).map((it) => it.address);
     const external = of("ExternalIP");
-    const given = clusters.settings.parallel?.relayAddresses ?? [];
+    const given = clusters.settings.mesh?.relayAddresses ?? [];
     const addresses = given.length > 0 ? given : external.length > 0 ? external : of("InternalIP");
     await clusters.chart(clusters.hub, ["install"], "fairlead-relay", [
       "relays[0].name=relay",
       `relays[0].nodeSelector.kubernetes\\.io/hostname=${node?.metadata.labels?.["kubernetes.io/hostname"]}`,
       ...addresses.map((it, index) => `relays[0].addresses[${index}]=${it}`),
     ]);
+  }
+
+  /** Waits until all members are connected, and say that policies for pods of other clusters hold. */
+  async untilEnforced(): Promise<void> {
+    const clusters = this.#clusters;
+    const state = async (): Promise<string | undefined> =>
+      (await clusters.find<{ status?: { state?: string } }>(clusters.hub, [PROFILES, PROFILE]))?.status
+        ?.state;
+    await until("the profile is connected", state, (it) => it === "Connected");
+    // Members know agents by their DaemonSet.
+    if (!this.#installsAgents) return;
+    for (const member of clusters.members)
+      await until(
+        `${member} enforces policies`,
+        async () =>
+          (await clusters.find<MemberCluster>(clusters.hub, [MEMBERS, member]))?.status?.agentStatus,
+        (agents) =>
+          (agents ?? []).some(({ conditions }) =>
+            conditions?.some((it) => it.type === CROSS_CLUSTER_POLICY && it.status === "True"),
+          ),
+      );
   }
 
   async keyEpoch(): Promise<number> {
@@ -150,7 +182,8 @@ export class ParallelNetwork {
         async () => (await clusters.find<Listed<Named>>(member, ["-n", SYSTEM, "daemonsets"]))?.items ?? [],
         (it) => it.length === 0,
       );
-    await clusters.helm(clusters.hub, ["uninstall", "fairlead-relay", "--wait", "--ignore-not-found"]);
+    if (this.isParallel)
+      await clusters.helm(clusters.hub, ["uninstall", "fairlead-relay", "--wait", "--ignore-not-found"]);
   }
 }
 
@@ -158,5 +191,6 @@ interface WithConditions {
   readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 }
 
+const MEMBERS = "memberclusters.cluster.kubernetes-fleet.io";
 const PROFILES = "clustermeshprofiles.fairlead.dev";
 const BLOCKS = "addressblocks.fairlead.dev";

@@ -15,16 +15,17 @@ export interface Settings {
   /** Shell commands that take the hub's API server away and bring it back. Without them `fairlead hub` is scaled to 0. */
   readonly hubDown: string | undefined;
   readonly hubUp: string | undefined;
-  /** The members are connected by a parallel network; absent: their pods reach each other by themselves. */
-  readonly parallel?: ParallelSettings | undefined;
+  /** The members share a profile; absent: their pods reach each other by themselves, and nothing of Fairlead runs on the nodes. */
+  readonly mesh?: MeshSettings | undefined;
   /** Leaves everything installed. */
   readonly keep: boolean;
 }
 
-export interface ParallelSettings {
+export interface MeshSettings {
+  readonly mode: "flat" | "parallel";
   /** Relay and node agents run already; otherwise charts install them. */
   readonly hasAgents: boolean;
-  /** How members reach the relay. Empty: by the addresses of the hub's first node. */
+  /** In a parallel network: how members reach the relay. Empty: by the addresses of the hub's first node. */
   readonly relayAddresses: readonly string[];
 }
 
