@@ -96,7 +96,11 @@ async function probe(
 }
 
 /** @throws {FleetError} `OPTION_INVALID` where there is nothing to probe. */
-function probedContexts(text: string, { target }: MeshPlan, isDry: boolean): readonly string[] {
+export function probedContexts(
+  text: string,
+  { target }: { readonly target: Pick<MeshPlan["target"], "network"> },
+  isDry: boolean,
+): readonly string[] {
   const names = [...new Set(text.split(",").filter((it) => it !== ""))];
   const why = isDry
     ? "creates pods, and --what-if changes nothing: leave out one of them"
