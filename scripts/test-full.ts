@@ -15,6 +15,7 @@ const SAMPLED = [
   "test/lab/parallel-network",
   "test/lab/global-services",
   "test/lab/policy-generated",
+  "test/lab/profile-isolation",
 ];
 
 const conformance = (name: string, ...flags: readonly string[]): Step => ({
