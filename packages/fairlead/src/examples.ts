@@ -59,7 +59,10 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
   version: ["fairlead version --client", "fairlead version --hub-context hub -o yaml"],
   completion: ["source <(fairlead completion bash)", "fairlead completion fish | source"],
-  hub: ["fairlead hub --kubeconfig hub.kubeconfig --metrics 127.0.0.1:8080"],
+  hub: [
+    "fairlead hub --kubeconfig hub.kubeconfig --metrics 127.0.0.1:8080",
+    "fairlead hub --embedded --data /var/lib/fairlead --bind-address 0.0.0.0 --advertise-address 192.0.2.10",
+  ],
   member: ["fairlead member --kubeconfig member.kubeconfig --metrics 127.0.0.1:8080"],
   node: ["fairlead node --kubeconfig member.kubeconfig --node-name node-1"],
   "hub-net-controller-manager": ["fairlead hub-net-controller-manager --kubeconfig hub.kubeconfig --v 4"],

@@ -1,4 +1,5 @@
 import { Command, Option } from "@commander-js/extra-typings";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { HUB_DEFAULTS } from "@fairlead/fleet/hub/hub.ts";
 import { CLOCK_OFFSET_FLAG } from "@fairlead/base/program/clock-offset.ts";
@@ -6,6 +7,14 @@ import { LEADER_FLAG } from "#shared/leader.ts";
 import { CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } from "#shared/manager.ts";
 import { collect, parseWhole } from "@fairlead/base/program/flags.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
+import {
+  ADVERTISE_FLAG,
+  BIND_FLAG,
+  DATA_FLAG,
+  EMBEDDED_FLAG,
+  PORT_FLAG,
+  SAN_FLAG,
+} from "./embedded-flags.ts";
 import { runHub } from "./run.ts";
 import {
   RFC2136_KEY_FLAG,
@@ -25,6 +34,12 @@ export function command(): Program {
   return new Command("hub")
     .description("run the controllers of a fleet's hub")
     .option("--kubeconfig <file>", "kubeconfig of the hub; default: the cluster of this pod")
+    .option(...EMBEDDED_FLAG)
+    .option(...DATA_FLAG)
+    .option(...PORT_FLAG)
+    .option(...BIND_FLAG)
+    .option(...ADVERTISE_FLAG)
+    .option(SAN_FLAG[0], SAN_FLAG[1], collect)
     .option(
       "--member-lease-seconds <seconds>",
       "silence of a member after which importers probe its endpoints, 2 to 3600",
@@ -49,10 +64,11 @@ export function command(): Program {
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
     .action((flags) =>
-      runProgram("hub", flags, (context) =>
-        runHub(context, {
-          ...flags,
-          isElected: flags.leaderElect,
+      runProgram("hub", flags, async (context) => {
+        const run = {
+          concurrency: flags.concurrency,
+          maxConcurrentReconciles: flags.maxConcurrentReconciles,
+          clockOffset: flags.clockOffset,
           leases: LEASES_OF.hub,
           servers: flags.metrics === undefined ? [] : [{ address: flags.metrics, flag: "--metrics" }],
           hub: {
@@ -66,7 +82,18 @@ export function command(): Program {
             }),
             trafficManager: trafficManagerOf(flags),
           },
-        }),
-      ),
+        };
+        if (flags.embedded === true) {
+          // A hub on a cluster does not load the API server.
+          const { runEmbeddedHub } = await import("./embedded.ts");
+          return runEmbeddedHub(context, flags, run);
+        }
+        if (flags.data !== undefined)
+          throw new FleetError(
+            "OPTION_INVALID",
+            "--data is for --embedded: a hub on a cluster keeps nothing",
+          );
+        return runHub(context, { ...run, kubeconfig: flags.kubeconfig, isElected: flags.leaderElect });
+      }),
     );
 }
