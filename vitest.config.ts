@@ -22,8 +22,18 @@ const UNIT = [
 const ON_MACHINE = ["test/lab/leftovers.test.ts"];
 /** Run on a flat network and on a parallel one: services have to work alike. Others of them: scripts/test-full.ts. */
 const IN_BOTH_NETWORKS = process.env["TEST_NAT"] ?? "test/lab/chaos.test.ts";
+/** "test": `npm test`; "ci": `npm run test:ci`, which takes what `npm test` has no time for; "full": everything, in full size. */
+const SIZE = process.env["TEST_SIZE"];
 /** Left to `npm run test:full`: programs are restarted or slowed down one by one, for minutes. */
-const IN_FULL_ONLY = process.env["TEST_SIZE"] === "full" ? [] : ["test/lab/faults-{clock,server}.test.ts"];
+const IN_FULL_ONLY = SIZE === "full" ? [] : ["test/lab/faults-{clock,server}.test.ts"];
+/** Left to `npm run test:ci`: whole installations, labs in which one thing after the other fails, and the machine afterwards. */
+const IN_CI = [
+  "test/chart/{image,install,install-page}.test.ts",
+  "test/lab/{faults-network,faults-programs,fleet-faults,nat}.test.ts",
+  "test/release/**/*.test.ts",
+];
+const TAKEN = SIZE === "ci" ? IN_CI : ["test/{lab,release}/**/*.test.ts"];
+const LEFT = SIZE === "test" ? IN_CI : [];
 /** The flag --exclude of vitest does nothing for projects. */
 const EXCLUDED = process.env["TEST_EXCLUDE"]?.split(" ") ?? [];
 const SETUP = ["scripts/same-chance.ts"];
@@ -78,9 +88,15 @@ export default defineConfig({
           // A third of their time is spent waiting.
           maxWorkers: Math.ceil(1.5 * availableParallelism()),
           sequence: { groupOrder: 2 },
-          include: [INTEGRATION, "{test,packages/*/test}/**/*.test.ts"],
+          include: SIZE === "ci" ? IN_CI : [INTEGRATION, "{test,packages/*/test}/**/*.test.ts"],
           setupFiles: SETUP,
-          exclude: ["test/{lab,release}/**", "test/e2e/fleet.test.ts", ...UNIT.slice(1), ...EXCLUDED],
+          exclude: [
+            ...LEFT,
+            "test/{lab,release}/**",
+            "test/e2e/fleet.test.ts",
+            ...UNIT.slice(1),
+            ...EXCLUDED,
+          ],
           testTimeout: 30_000,
           // A real kube-apiserver takes its time to start (`npm run test:real`).
           ...(process.env["TEST_API_SERVER"] === "real" ? { hookTimeout: 180_000 } : {}),
@@ -101,8 +117,8 @@ export default defineConfig({
         test: {
           ...LAB,
           name: "lab",
-          include: ["test/{lab,release}/**/*.test.ts"],
-          exclude: [...ON_MACHINE, ...IN_FULL_ONLY],
+          include: TAKEN,
+          exclude: [...LEFT, ...ON_MACHINE, ...IN_FULL_ONLY, "test/chart/**"],
           ...(canIsolate ? { pool: isolatedPool } : {}),
         },
       },

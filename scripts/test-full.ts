@@ -1,6 +1,6 @@
-/** `npm run test:full`: what `npm test` runs, unit and integration tests on another day, and every run of the conformance suite that we hold ourselves to. */
+/** `npm run test:full`: what `npm test` and `npm run test:ci` run, unit and integration tests on another day, and every run of the conformance suite that we hold ourselves to. */
 import { runSteps, type Step } from "./steps.ts";
-import { TESTS } from "./test.ts";
+import { CI_TESTS, TESTS } from "./test.ts";
 
 const ON_NAT = "test/lab/{chaos,fleet-faults,global-services,mcs-imports,profile-isolation}.test.ts";
 
@@ -25,6 +25,7 @@ const conformance = (name: string, ...flags: readonly string[]): Step => ({
 
 const steps: readonly Step[] = [
   ...TESTS,
+  ...CI_TESTS,
   { name: "tests on another day", command: ["node", "scripts/another-day.ts"] },
   { name: "end to end, on a lab", command: ["node", "scripts/e2e.ts"] },
   {
