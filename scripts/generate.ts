@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { chartFiles } from "./chart-files.ts";
 import { crdManifests } from "./crd-manifests.ts";
 import { cliReference } from "./generate/cli-reference.ts";
-import { trimDefinitions } from "./generate/definitions.ts";
+import { absentIn, trimDefinitions } from "./generate/definitions.ts";
 import { readInputs, type Inputs } from "./generate/inputs.ts";
 import { servedDefinitions } from "./generate/kinds.ts";
 import { trimMessages } from "./generate/messages.ts";
@@ -32,8 +32,13 @@ function tables(inputs: Inputs | undefined): readonly (readonly [path: string, t
   if (inputs === undefined) return [];
   const served = servedDefinitions();
   const folder = "packages/apiserver/src/schema";
+  const trimmed = trimDefinitions(inputs.definitions, served);
   return [
-    [`${folder}/definitions.generated.json`, renderTable(trimDefinitions(inputs.definitions, served))],
+    ...Object.entries(inputs.earlier).map(
+      ([minor, earlier]) =>
+        [`${folder}/absent-${minor}.generated.json`, renderTable(absentIn(earlier, trimmed))] as const,
+    ),
+    [`${folder}/definitions.generated.json`, renderTable(trimmed)],
     [`${folder}/messages.generated.json`, renderTable(trimMessages(inputs.messages, served))],
   ];
 }

@@ -32,6 +32,20 @@ export function trimDefinitions(
   return Object.fromEntries([...found].toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/** The fields that an earlier release does not have, by definition. */
+export function absentIn(
+  earlier: Readonly<Record<string, RawDefinition>>,
+  later: Readonly<Record<string, unknown>>,
+): Record<string, readonly string[]> {
+  const entries = Object.entries(later as Readonly<Record<string, RawDefinition>>).flatMap(
+    ([name, { properties = {} }]) => {
+      const absent = Object.keys(properties).filter((it) => earlier[name]?.properties?.[it] === undefined);
+      return absent.length === 0 ? [] : [[name, absent] as const];
+    },
+  );
+  return Object.fromEntries(entries);
+}
+
 function trim(raw: RawDefinition, waiting: string[]): Record<string, unknown> {
   const ref = raw["$ref"];
   const schema: Record<string, unknown> = {};

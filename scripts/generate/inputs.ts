@@ -22,20 +22,28 @@ export interface RawField {
 
 export interface Inputs {
   readonly definitions: Readonly<Record<string, RawDefinition>>;
+  /** Of releases before it that are served, too, by their minors. */
+  readonly earlier: Readonly<Record<string, Inputs["definitions"]>>;
   /** Package, message, field number. */
   readonly messages: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, RawField>>>>>>;
 }
 
 /** Reads the published facts about Kubernetes' kinds. Returns undefined where `folder` has none. */
 export function readInputs(folder: string): Inputs | undefined {
+  const definitions = readDocument(folder, "1.36");
+  if (definitions === undefined) return undefined;
+  const messages = JSON.parse(
+    readFileSync(join(folder, "protobuf-fields.json"), "utf8"),
+  ) as Inputs["messages"];
+  const earlier = readDocument(folder, "1.35");
+  return { definitions, messages, earlier: earlier === undefined ? {} : { "1.35": earlier } };
+}
+
+/** The document as Kubernetes publishes it: api/openapi-spec/swagger.json of the module k8s.io/kubernetes. */
+function readDocument(folder: string, minor: string): Inputs["definitions"] | undefined {
   try {
-    const document = JSON.parse(readFileSync(join(folder, "openapi-v2-1.36.json"), "utf8")) as {
-      definitions: Inputs["definitions"];
-    };
-    const messages = JSON.parse(
-      readFileSync(join(folder, "protobuf-fields.json"), "utf8"),
-    ) as Inputs["messages"];
-    return { definitions: document.definitions, messages };
+    const text = readFileSync(join(folder, `openapi-v2-${minor}.json`), "utf8");
+    return (JSON.parse(text) as { definitions: Inputs["definitions"] }).definitions;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;

@@ -25,10 +25,12 @@ import { ResourceHandler } from "#http/resources.ts";
 import { ChunkFrames } from "#http/watch-sink.ts";
 import { revisionAwaiter } from "#http/revisions.ts";
 import { KubeletTunnel } from "#http/tunnel.ts";
-import { VERSION } from "#http/version.ts";
+import { versionInfo } from "#http/version.ts";
 import { Catalog } from "#registry/catalog.ts";
 import { EventExpiry } from "#registry/event-expiry.ts";
 import { Registry } from "#registry/registry.ts";
+import { checkStored } from "#registry/stored-release.ts";
+import { absentFields, type Minor, MINORS } from "#schema/releases.ts";
 import type { Store } from "#storage/store.ts";
 import { WatchHub } from "#watch/hub.ts";
 
@@ -42,6 +44,8 @@ export interface CoreOptions {
   readonly authentication?: AuthenticationOptions | undefined;
   readonly limits?: LoadLimits | undefined;
   readonly audit?: AuditOptions | undefined;
+  /** The release of Kubernetes whose fields are served. Default: the newest. */
+  readonly release?: Minor | undefined;
   /** Admission plugins that are off, by the names that the real server has for them. */
   readonly disabledAdmissionPlugins?: readonly string[] | undefined;
   /** PEM of the authority of kubelets' serving certificates. Default: these are not checked. */
@@ -67,7 +71,7 @@ export interface Core extends Disposable {
 /** Puts the parts together over a store, and tells them what it holds. */
 export function composeCore(options: CoreOptions): Core {
   const { store, pki, serviceRanges, resolveService, clock, rng, log } = options;
-  const { authentication = {}, limits, audit, metrics, meters } = options;
+  const { authentication = {}, limits, audit, metrics, meters, release = MINORS[0] } = options;
   const { serviceAccountIssuer: issuer, apiAudiences: audiences, anonymous } = authentication;
   const serviceAccountTokens = new ServiceAccountTokens({
     privateKey: pki.serviceAccount.privateKey,
@@ -86,7 +90,11 @@ export function composeCore(options: CoreOptions): Core {
     podAdmission: isEnabled,
   });
   const { authenticator, authorizer, allocations } = builtins;
-  const catalog = new Catalog(builtins.resources, builtins.reviews);
+  const absent = absentFields(release);
+  const catalog = new Catalog(
+    absent === undefined ? builtins.resources : builtins.resources.map((it) => ({ ...it, absent })),
+    builtins.reviews,
+  );
   const resolve: ServiceResolver = (service) => resolver(service);
   const plugins = admissionPlugins({ store, catalog, authorizer, clock, log, resolve, isEnabled });
   const { admission } = plugins;
@@ -104,6 +112,7 @@ export function composeCore(options: CoreOptions): Core {
   registry.addFollowUp(new AddressObjects({ store, allocations, newUid: randomUUID }));
   registry.addFollowUp(new RoleAggregation(store, authorizer));
   registry.addFollowUp(new CertificateSigner(store, pki.ca, log));
+  if (absent !== undefined) checkStored(store, catalog, release);
   registry.replay();
   const awaitRevision = revisionAwaiter(store, clock);
   const frames = new ChunkFrames();
@@ -135,7 +144,7 @@ export function composeCore(options: CoreOptions): Core {
       ...shared,
       serviceAccountKeysUrl: authentication.serviceAccountKeysUrl,
       health: { checks },
-      version: VERSION,
+      version: versionInfo(release),
       metrics,
       meters,
       limits,

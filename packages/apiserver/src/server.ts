@@ -21,6 +21,7 @@ import { composeCore } from "./core.ts";
 import type { LoadLimits } from "#http/load.ts";
 import { Listener } from "#http/listener.ts";
 import { createServerMeters } from "#http/meters.ts";
+import type { Minor } from "#schema/releases.ts";
 import { lockFolder } from "#storage/lock.ts";
 import type { Registry } from "#registry/registry.ts";
 import { type Journal, noJournal } from "#storage/journal.ts";
@@ -62,6 +63,8 @@ export interface ApiServerOptions {
   readonly journal?: "sqlite" | "none";
   /** Whether to start with a journal that has lost writes, without its unreadable objects. Default: false. */
   readonly acceptDamagedJournal?: boolean;
+  /** The release of Kubernetes whose fields are served. Default: the newest, 1.36. */
+  readonly release?: Minor;
   readonly clock?: Clock;
   readonly rng?: Rng;
   readonly log?: Logger;
@@ -119,6 +122,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     audit: options.audit,
     disabledAdmissionPlugins: options.disabledAdmissionPlugins,
     kubeletCa: options.kubeletCa,
+    release: options.release,
     clock,
     rng,
     log,

@@ -2,7 +2,8 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
-import { VERSION as SERVED } from "#http/version.ts";
+import { versionInfo } from "#http/version.ts";
+import { MINORS } from "#schema/releases.ts";
 import { findKubectl } from "@fairlead/base/program/kubectl.ts";
 import { ownCommand } from "@fairlead/base/program/self.ts";
 
@@ -10,7 +11,7 @@ import { ownCommand } from "@fairlead/base/program/self.ts";
 const PROGRAMS = ["kube-apiserver", "etcd"] as const;
 
 /** The version of Kubernetes whose API is served, as setup-envtest writes it: without the "v". */
-export const VERSION = SERVED.gitVersion.slice(1).split("+", 1)[0] ?? "";
+export const VERSION = versionInfo(MINORS[0]).gitVersion.slice(1).split("+", 1)[0] ?? "";
 
 export interface Assets {
   readonly folder: string;

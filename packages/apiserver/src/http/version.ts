@@ -1,16 +1,23 @@
+import type { Minor } from "#schema/releases.ts";
+
+type VersionInfo = Readonly<Record<string, string>> & { readonly gitVersion: string };
+
 /** The answer to `/version`: the minor whose kinds are served. */
-export const VERSION = {
-  major: "1",
-  minor: "36",
-  emulationMajor: "1",
-  emulationMinor: "36",
-  minCompatibilityMajor: "1",
-  minCompatibilityMinor: "35",
-  gitVersion: "v1.36.0+fairlead",
-  gitCommit: "",
-  gitTreeState: "clean",
-  buildDate: "1970-01-01T00:00:00Z",
-  goVersion: "",
-  compiler: "",
-  platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
-};
+export function versionInfo(release: Minor): VersionInfo {
+  const minor = Number(release.slice(release.indexOf(".") + 1));
+  return {
+    major: "1",
+    minor: String(minor),
+    emulationMajor: "1",
+    emulationMinor: String(minor),
+    minCompatibilityMajor: "1",
+    minCompatibilityMinor: String(minor - 1),
+    gitVersion: `v${release}.0+fairlead`,
+    gitCommit: "",
+    gitTreeState: "clean",
+    buildDate: "1970-01-01T00:00:00Z",
+    goVersion: "",
+    compiler: "",
+    platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
+  };
+}

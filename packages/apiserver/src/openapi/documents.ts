@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { subresourcesOf } from "#registry/subresources.ts";
 import { builtinSchema, DEFINITIONS, REF_PREFIX } from "#schema/definitions.ts";
+import type { AbsentFields } from "#schema/releases.ts";
 import type { Schema } from "#schema/types.ts";
 import { discoveryOperation, operationsOf, reviewOperation } from "./operations.ts";
 import { type DocumentedResource, type DocumentedReview, type GroupVersion, openapiPath } from "./types.ts";
@@ -42,8 +43,10 @@ export function openapiDocument(
 ): Record<string, unknown> {
   const paths: Record<string, unknown> = discoveryOperation(of);
   const schemas = new Map<string, Schema>();
+  let absent: AbsentFields | undefined;
   for (const resource of resources) {
     if (resource.group !== of.group || resource.version !== of.version) continue;
+    absent ??= resource.absent;
     addSchemas(schemas, resource);
     Object.assign(paths, operationsOf(resource));
   }
@@ -57,12 +60,27 @@ export function openapiDocument(
     info: { title: "Kubernetes", version: "unversioned" },
     paths: sorted(Object.entries(paths)),
     components: {
-      schemas: sorted([...schemas]),
+      schemas: sorted(withoutAbsent(schemas, absent)),
       securitySchemes: {
         BearerToken: { type: "apiKey", description: "Bearer token", name: "authorization", in: "header" },
       },
     },
   };
+}
+
+/** Only fields that the served release has, and only definitions that something refers to. */
+function withoutAbsent(
+  schemas: ReadonlyMap<string, Schema>,
+  absent: AbsentFields | undefined,
+): readonly (readonly [string, Schema])[] {
+  return [...schemas].flatMap(([name, schema]) => {
+    const fields = absent?.get(name);
+    if (fields === undefined) return [[name, schema] as const];
+    const properties = Object.entries(schema.properties ?? {}).filter(([field]) => !fields.has(field));
+    return properties.length === 0
+      ? []
+      : [[name, { ...schema, properties: Object.fromEntries(properties) }] as const];
+  });
 }
 
 function sorted(entries: readonly (readonly [string, unknown])[]): Record<string, unknown> {

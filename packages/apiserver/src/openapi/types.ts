@@ -1,3 +1,4 @@
+import type { AbsentFields } from "#schema/releases.ts";
 import type { Schema } from "#schema/types.ts";
 
 /** The properties of a resource that a document needs. A `ResourceDefinition` has them. */
@@ -10,6 +11,7 @@ export interface DocumentedResource {
   readonly namespaced: boolean;
   readonly verbs: readonly string[];
   readonly schema: Schema;
+  readonly absent?: AbsentFields | undefined;
   readonly hasStatus: boolean;
   readonly scale?: object;
   readonly isCustom: boolean;

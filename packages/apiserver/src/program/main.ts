@@ -1,5 +1,6 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { Command, Option } from "@commander-js/extra-typings";
+import { MINORS } from "#schema/releases.ts";
 import { startApiServer } from "#server.ts";
 import { CLOCK_OFFSET_FLAG, skewedClock } from "@fairlead/base/program/clock-offset.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
@@ -127,6 +128,11 @@ export function command(): Command {
       "start with a journal that has lost writes, without its unreadable objects",
       false,
     )
+    .addOption(
+      new Option("--kubernetes-version <minor>", "release of Kubernetes whose kinds and fields are served")
+        .choices(MINORS)
+        .default(MINORS[0]),
+    )
     .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG);
@@ -143,6 +149,7 @@ export function command(): Command {
         bindAddress: flags.bindAddress,
         journal: flags.journal === "none" ? "none" : "sqlite",
         acceptDamagedJournal: flags.acceptDamagedJournal,
+        release: flags.kubernetesVersion,
         externalSans: flags.externalSan,
         authentication: authenticationOf(flags),
         limits: {

@@ -11,6 +11,7 @@ import { applyDefaults, dropNulls } from "#schema/defaults.ts";
 import { REF_PREFIX, resolveDefinition } from "#schema/definitions.ts";
 import { fieldProblems, pruneObject } from "#schema/prune.ts";
 import { validateValue } from "#schema/validate.ts";
+import type { AbsentFields } from "#schema/releases.ts";
 import type { Schema } from "#schema/types.ts";
 import { type FieldError, type FieldErrorType, UndecodableError } from "#status.ts";
 import type { ResourceDefinition } from "./types.ts";
@@ -23,7 +24,12 @@ import { apiVersionOf, type Write } from "./write.ts";
 export type FieldValidation = "Strict" | "Warn" | "Ignore";
 
 export interface FieldCheck {
-  readonly definition: { readonly schema: Schema; readonly kind: string; readonly isCustom?: boolean };
+  readonly definition: {
+    readonly schema: Schema;
+    readonly kind: string;
+    readonly isCustom?: boolean;
+    readonly absent?: AbsentFields | undefined;
+  };
   readonly object: ApiObject;
   readonly duplicates: readonly string[];
   /** The origin of the duplicates, if it is not the object. */
@@ -44,7 +50,7 @@ export function checkFields(check: FieldCheck): ApiObject {
   const { schema, kind, isCustom } = check.definition;
   const { object } = check;
   const shaped =
-    isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(kind, schema, object);
+    isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(check.definition, object);
   reportFields(check, shaped.unknown);
   if (isCustom === true && check.keepsNulls !== true) dropNulls(shaped.object, schema);
   return shaped.object;
@@ -71,8 +77,8 @@ interface Shaped {
   readonly unknown: readonly string[];
 }
 
-function decodeBuiltinKind(kind: string, schema: Schema, object: ApiObject): Shaped {
-  const decoded = decodeBuiltin(object, { kind, version: versionOf(object), schema });
+function decodeBuiltinKind({ kind, schema, absent }: FieldCheck["definition"], object: ApiObject): Shaped {
+  const decoded = decodeBuiltin(object, { kind, version: versionOf(object), schema, absent });
   const { apiVersion, metadata } = object;
   return {
     object: { ...decoded.object, kind, apiVersion, metadata: metadataOf(decoded.object, metadata) },

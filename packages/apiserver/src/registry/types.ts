@@ -1,4 +1,5 @@
 import type { ApiObject, ObjectReader, UserInfo } from "#values/object.ts";
+import type { AbsentFields } from "#schema/releases.ts";
 import type { Schema } from "#schema/types.ts";
 import type { FieldError } from "#status.ts";
 
@@ -92,6 +93,8 @@ export interface ResourceDefinition {
   readonly verbs: readonly Verb[];
   /** The schema of the whole object; `$ref`s are found in the generated definitions. */
   readonly schema: Schema;
+  /** Fields of these definitions that the served release does not have. Default: it has all. */
+  readonly absent?: AbsentFields | undefined;
   readonly strategy: Strategy;
   readonly columns: readonly TableColumn[];
   /** The conditions of a Table row, for example that a Pod has finished. */

@@ -5,6 +5,7 @@ import { SpecialMismatch } from "./builtin-specials.ts";
 import { REF_PREFIX } from "./definitions.ts";
 import { fieldPath, FoundPaths } from "./found-paths.ts";
 import { GO_TYPES, omitsZero, type GoType } from "./go-types.ts";
+import type { AbsentFields } from "./releases.ts";
 import type { Schema } from "./types.ts";
 
 export interface DecodedBuiltin {
@@ -19,6 +20,8 @@ export interface BuiltinKind {
   readonly kind: string;
   /** A reference to a generated definition. */
   readonly schema: Schema;
+  /** Fields of definitions that the served release does not have. Default: it has all. */
+  readonly absent?: AbsentFields | undefined;
 }
 
 /**
@@ -109,12 +112,12 @@ class BuiltinDecoder {
   }
 
   #struct(value: Record<string, unknown>, type: GoType, above: Place | undefined): Record<string, unknown> {
-    const { struct, schema: own } = type;
-    const { properties = {} } = own;
+    const { struct } = type;
+    const known = this.#fieldsOf(type);
     const decoded: Record<string, unknown> = {};
     for (const name of Object.keys(value)) {
       const item = value[name];
-      const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+      const schema = known(name);
       const place = { above, step: name, struct };
       if (schema === undefined) this.unknown.add(() => pathOf(place));
       else if (item !== null && item !== undefined) {
@@ -124,6 +127,13 @@ class BuiltinDecoder {
       }
     }
     return decoded;
+  }
+
+  /** The schemas of the fields that the served release has. */
+  #fieldsOf({ name, schema: { properties = {} } }: GoType): (field: string) => Schema | undefined {
+    const absent = this.#of.absent?.get(name);
+    return (field) =>
+      Object.hasOwn(properties, field) && absent?.has(field) !== true ? properties[field] : undefined;
   }
 
   #plain(value: unknown, schema: Schema, at: Place | undefined): unknown {
