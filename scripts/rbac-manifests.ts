@@ -46,8 +46,11 @@ exactly these rights: a request that is not declared fails a test, and so does a
 
 Manifests: [rbac/](rbac/). Why it is so: [ADR 18](../adr/0018-rights-from-the-code.md), [trust between hub and members](../design/trust.md).
 
-Each program has a ClusterRole, and where it needs one a Role in \`fleet-system\`. No program reads Secrets elsewhere, none writes
-CustomResourceDefinitions: they wait for those, which \`fairlead join\` and the charts install.
+Each program has a ClusterRole, and where it needs one a Role in \`fleet-system\`. None writes CustomResourceDefinitions: they wait for those, which
+\`fairlead join\` and the charts install. Secrets elsewhere are read by placements alone: \`fairlead-hub-placement\` reads whatever placements may select, and
+the status of it is written where a placement reports back. A member applies objects with the rights of one ClusterRole, which ClusterRoleBinding
+\`fairlead-member-applies-<role>\` names: \`cluster-admin\`, unless \`join --placement-role\` or \`placements.clusterRole\` of the chart says otherwise. Without
+placements (\`placements.enabled=false\`, \`join --placement-role none\`) there is none of this.
 
 ${PROGRAMS.map(
   ({ name, cluster, system }) =>

@@ -54,6 +54,7 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["imports"],
     ["endpoints"],
     ["membership"],
+    ["work"],
     ["agent", "identities", "mesh", "node-agents", "traffic-routes"],
   ],
   "lab/src": [["controllers", "dns", "images", "link", "wire"], ["node"]],

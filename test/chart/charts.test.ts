@@ -258,9 +258,14 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
       expect(at(main?.spec, "affinity", "nodeAffinity")).toBeDefined();
     });
 
-    it("allows only the Job to write CRDs, by name, and no program to read all Secrets of a cluster", async () => {
+    it("allows only the Job to write CRDs, by name, and to read all Secrets only the role of placements, which can be turned off", async () => {
+      const places = (it: { kind: string; metadata: { name: string } }): boolean =>
+        it.metadata.name.endsWith("-placement") || it.metadata.name.includes("-applies-");
+      const hasPlacements = ["fairlead-hub", "fairlead-member"].includes(chart);
+      const without = hasPlacements ? ["placements.enabled=false"] : [];
+      expect((await render(program, chart, without)).filter(places)).toEqual([]);
       const manifests = await render(program, chart, ALL_ON[chart]);
-      for (const role of manifests.filter((it) => it.kind === "ClusterRole")) {
+      for (const role of manifests.filter((it) => it.kind === "ClusterRole" && !places(it))) {
         for (const rule of role["rules"] as Record<
           "apiGroups" | "resources" | "resourceNames" | "verbs",
           string[]

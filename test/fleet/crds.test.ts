@@ -53,7 +53,7 @@ describe("our CustomResourceDefinitions", () => {
 
   it("have one shape in every version of a kind of networking.fleet.azure.com and multicluster.x-k8s.io", () => {
     for (const crd of ourCrds.values()) {
-      if (crd.spec.group.startsWith("cluster.")) continue;
+      if (crd.spec.group.endsWith("kubernetes-fleet.io")) continue;
       for (const version of crd.spec.versions)
         expect(withoutRules(version.schema)).toEqual(withoutRules(crd.spec.versions[0]?.schema));
     }
@@ -190,6 +190,19 @@ const SAME = [
   "x-kubernetes-map-type",
 ];
 
+/** Path, rule and message of every CEL rule, with spaces as one. */
+function rulesIn(schema: unknown): string[] {
+  const all = new Map([["", isObject(schema) ? schema : {}], ...pathsOf(schema)]);
+  return [...all].flatMap(([path, field]) =>
+    ["", "items"].flatMap((of) => {
+      const rules = at(of === "" ? field : field[of], "x-kubernetes-validations") ?? [];
+      return (rules as { rule: string; message?: string }[]).map(({ rule, message = "" }) =>
+        [path, of, rule, message].join(" ").replaceAll(/\s+/g, " "),
+      );
+    }),
+  );
+}
+
 function readPublished(): Record<string, unknown>[] {
   return PUBLISHED.flatMap((folder) =>
     readdirSync(`${peers}${folder}`).flatMap((file) =>
@@ -208,8 +221,8 @@ describe.skipIf(!existsSync(peers))(
       return mine === undefined ? [] : [[mine.metadata.name, theirs, mine] as const];
     });
 
-    it("cover every kind of the two networking groups and of membership", () => {
-      expect(pairs.map(([name]) => name).toSorted()).toHaveLength(13);
+    it("cover every kind of the two networking groups, of membership and of placement", () => {
+      expect(pairs.map(([name]) => name).toSorted()).toHaveLength(38);
     });
 
     it.each(pairs)("%s has the names, columns and subresources of the published one", (_, theirs, mine) => {
@@ -219,7 +232,7 @@ describe.skipIf(!existsSync(peers))(
       for (const version of spec.versions) {
         const same = mine.spec.versions.find((it) => it.name === version.name);
         expect(same?.storage).toBe(version.storage);
-        expect(same?.subresources).toEqual(version.subresources);
+        expect(same?.subresources ?? {}).toEqual(version.subresources ?? {});
         const columns = (of: typeof version | undefined): unknown =>
           of?.additionalPrinterColumns?.map(({ description: _description, ...rest }) => rest);
         expect(columns(same)).toEqual(columns(version));
@@ -242,6 +255,15 @@ describe.skipIf(!existsSync(peers))(
         }
       },
     );
+
+    it.each(pairs)("%s has every rule of the published one", (_, theirs, mine) => {
+      const spec = theirs["spec"] as (typeof mine)["spec"];
+      for (const version of spec.versions) {
+        const same = mine.spec.versions.find((it) => it.name === version.name);
+        const ours = new Set(rulesIn(same?.schema.openAPIV3Schema));
+        expect(rulesIn(version.schema.openAPIV3Schema).filter((it) => !ours.has(it))).toEqual([]);
+      }
+    });
 
     it.each(pairs)("%s has only the published fields and those marked as additions", (_, theirs, mine) => {
       const spec = theirs["spec"] as (typeof mine)["spec"];

@@ -56,6 +56,7 @@ export function command(): Program {
     .option(...TRAFFIC_OWNER_FLAG)
     .option(...RFC2136_SERVER_FLAG)
     .option(...RFC2136_KEY_FLAG)
+    .option("--no-placement", "do not place resources on members; another program may do it")
     .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
@@ -80,6 +81,7 @@ export function command(): Program {
               min: 0,
               max: 86_400,
             }),
+            placement: flags.placement,
             trafficManager: trafficManagerOf(flags),
           },
         };

@@ -1,3 +1,4 @@
+import { EVERYTHING } from "@fairlead/fleet/authz/applied.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { HEARTBEAT_SECONDS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/defaults.ts";
 import { readFile } from "node:fs/promises";
@@ -37,6 +38,7 @@ interface Flags {
   readonly podCidr?: string;
   readonly parallelProfile?: string;
   readonly nodeAgents: boolean;
+  readonly placementRole: string;
   readonly skipCheck: string[];
   readonly heartbeatSeconds: string;
   readonly wait: boolean;
@@ -93,6 +95,11 @@ export function command(): Program {
       "parallel ClusterMeshProfile in which the member will be: its addresses may be those of other members, and its agent may install fairlead node",
     )
     .option("--node-agents", "its agent may install fairlead node; --parallel-profile permits it, too", false)
+    .option(
+      "--placement-role <name>",
+      "ClusterRole of the joining cluster with what placements may write there; none: no placements",
+      EVERYTHING,
+    )
     .option("--dry-run", "print the planned changes without applying them", false)
     .option(
       "--heartbeat-seconds <seconds>",
@@ -173,13 +180,14 @@ function readNetwork(text: string): Prefix {
   );
 }
 
-function installOf({ image, dns, parallelProfile, nodeAgents }: Flags): MemberInstall {
+function installOf({ image, dns, parallelProfile, nodeAgents, placementRole }: Flags): MemberInstall {
   return {
     image,
     imagePullPolicy: "IfNotPresent",
     replicas: 2,
     dns,
     nodes: nodeAgents || parallelProfile !== undefined,
+    placementRole: placementRole === "none" ? null : placementRole,
   };
 }
 

@@ -1,7 +1,15 @@
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { HUB_CRDS, POLICY_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { accessManifests, actAsMembersManifests } from "@fairlead/fleet/authz/manifests.ts";
-import { DNS_ACCESS, HUB_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "@fairlead/fleet/authz/programs.ts";
+import { appliesAs, EVERYTHING } from "@fairlead/fleet/authz/applied.ts";
+import {
+  DNS_ACCESS,
+  HUB_ACCESS,
+  HUB_PLACEMENT_ACCESS,
+  MEMBER_ACCESS,
+  MEMBER_WORK_ACCESS,
+  type ProgramAccess,
+} from "@fairlead/fleet/authz/programs.ts";
 import { HUB_MANAGER, MEMBER_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { installPolicies } from "@fairlead/fleet/authz/policies/install.ts";
@@ -19,7 +27,14 @@ export const fleetInstall: FleetInstall = {
     await Promise.all([
       installCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal),
       installPolicies(client, deps.log, signal),
-      grant(client, [[HUB_ACCESS, PROGRAM_USERS.hub]], signal),
+      grant(
+        client,
+        [
+          [HUB_ACCESS, PROGRAM_USERS.hub],
+          [HUB_PLACEMENT_ACCESS, PROGRAM_USERS.hub],
+        ],
+        signal,
+      ),
       certify(client, signal),
     ]);
   },
@@ -27,9 +42,12 @@ export const fleetInstall: FleetInstall = {
     await installMissingCrds(client, { crds: POLICY_CRDS, fieldManager: MEMBER_MANAGER }, deps, signal);
     const programs = [
       [MEMBER_ACCESS, PROGRAM_USERS.member],
+      [MEMBER_WORK_ACCESS, PROGRAM_USERS.member],
       [DNS_ACCESS, PROGRAM_USERS.dns],
     ] as const;
     await grant(client, programs, signal);
+    const applies = appliesAs(EVERYTHING, userSubject(PROGRAM_USERS.member));
+    await client.apply(applies.of, applies.object, { ...MANAGER, signal });
   },
   async extra(client, extra, signal) {
     const access = accessOfExtra(extra);

@@ -44,6 +44,7 @@ export function command(): Program {
       "--node-image <repository>",
       "repository, without a tag, of the images of fairlead node that profiles ask for; default: this member installs none",
     )
+    .option("--no-placement", "do not apply what placements on the hub select for this cluster")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
     .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
@@ -67,6 +68,7 @@ export function command(): Program {
           const options = {
             ...passOnFrom(flags.passAnnotations),
             imports: flags.serviceImports,
+            placement: flags.placement,
             ...defined({ nodeImage: flags.nodeImage }),
           };
           return runAgent({ local, connectHub, deps, ...options }, leading);

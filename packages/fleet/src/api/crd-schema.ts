@@ -67,7 +67,7 @@ export const NAME_FITS_LABEL: JsonSchema = {
 };
 
 /** `metav1.Condition`, bounds included (apimachinery, meta/v1/types.go). */
-const CONDITION = object({
+export const CONDITION = object({
   "lastTransitionTime!": time("When the status changed last."),
   "message!": text("For people.", { maxLength: 32_768 }),
   observedGeneration: int64("The generation of the object that this was decided on.", { minimum: 0 }),
@@ -182,4 +182,28 @@ export const AGE: PrinterColumn = { name: "Age", type: "date", jsonPath: ".metad
 /** A column with the status of one condition. */
 export function conditionColumn(name: string, type: string): PrinterColumn {
   return { name, type: "string", jsonPath: `.status.conditions[?(@.type=='${type}')].status` };
+}
+
+/** Without the fields that are marked as additions: what definitions of other programs have, too. */
+export function publishedPart(definition: CustomResourceDefinition): CustomResourceDefinition {
+  const { spec } = definition;
+  const versions = spec.versions.map((it) => ({
+    ...it,
+    schema: { openAPIV3Schema: withoutAdditions(it.schema.openAPIV3Schema) },
+  }));
+  return { ...definition, spec: { ...spec, versions } };
+}
+
+function withoutAdditions(schema: JsonSchema): JsonSchema {
+  const { properties, items } = schema;
+  const kept = Object.entries(properties ?? {}).filter(
+    ([, it]) => it.description?.startsWith("Addition.") !== true,
+  );
+  return {
+    ...schema,
+    ...(properties === undefined
+      ? {}
+      : { properties: Object.fromEntries(kept.map(([name, it]) => [name, withoutAdditions(it)])) }),
+    ...(items === undefined ? {} : { items: withoutAdditions(items) }),
+  };
 }

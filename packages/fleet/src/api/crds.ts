@@ -7,6 +7,8 @@ import { MESH_CRDS, MESH_HUB_CRDS } from "./fairlead.dev/mesh-crds.ts";
 import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./networking.fleet.azure.com/crds.ts";
 import { PEER_CRD } from "./fleetboard.io/crds.ts";
 import { MULTICLUSTER_CRDS } from "./multicluster.x-k8s.io/crds.ts";
+import { PLACEMENT_CRDS } from "./placement.kubernetes-fleet.io/crds.ts";
+import { APPLIED_WORK_CRD } from "./placement.kubernetes-fleet.io/work-crds.ts";
 import { TRAFFIC_MANAGER_CRDS } from "./networking.fleet.azure.com/traffic-manager-crds.ts";
 
 /** The CRDs of the hub's part of service networking. The membership CRDs may be KubeFleet's, which have more fields than ours. */
@@ -20,8 +22,15 @@ export const HUB_NET_CRDS: readonly CustomResourceDefinition[] = [
   ...MESH_CRDS,
 ];
 
-/** What `fairlead hub` installs on the hub. */
-export const HUB_CRDS: readonly CustomResourceDefinition[] = [...CLUSTER_CRDS, ...HUB_NET_CRDS, PEER_CRD];
+/** What `fairlead hub` needs to manage members and their services. */
+export const HUB_CORE_CRDS: readonly CustomResourceDefinition[] = [
+  ...CLUSTER_CRDS,
+  ...HUB_NET_CRDS,
+  PEER_CRD,
+];
+
+/** What is installed on the hub. */
+export const HUB_CRDS: readonly CustomResourceDefinition[] = [...HUB_CORE_CRDS, ...PLACEMENT_CRDS];
 
 /** What `fairlead join` and `fairlead member` install in a member. */
 export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [
@@ -29,6 +38,7 @@ export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [
   ...MULTICLUSTER_CRDS,
   TRAFFIC_ROUTE_CRD,
   ...MESH_CRDS,
+  APPLIED_WORK_CRD,
 ];
 
 /** Kinds of network policies of others, installed where nothing else serves them: an engine that enforces them brings its own definitions. */

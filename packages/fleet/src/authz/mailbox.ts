@@ -12,6 +12,7 @@ import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1
 import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
+import { WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 
 /** The rights of a member on the hub: in its member namespace and in the view, and nowhere else. */
@@ -30,6 +31,9 @@ const OWN: readonly Access[] = [
   allow(IDENTITY_DEMANDS, [...WATCH, "create", "patch"]),
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
+  // What to apply. "patch" puts a finalizer on it.
+  allow(WORKS, [...WATCH, "patch"]),
+  allow(WORKS, ["patch"], { subresource: "status" }),
   allow(LEASES, ["create", "patch"]),
   // By which authorities the hub is known, when that changes.
   allow(CONFIG_MAPS, WATCH, { names: [ROOT_CA_CONFIG_MAP] }),
@@ -46,6 +50,8 @@ const OTHERS: readonly Access[] = [
   allow(INTERNAL_SERVICE_IMPORTS, ["get", "update"]),
   allow(ENDPOINT_SLICE_EXPORTS, ["get", "update"]),
   allow(ENDPOINT_SLICE_IMPORTS, ["get", "update", "patch"]),
+  allow(WORKS, ["get", "update"]),
+  allow(WORKS, ["get", "update"], { subresource: "status" }),
   allow(EVENTS, ["create", "patch"]),
 ];
 

@@ -22,7 +22,8 @@ import {
   SERVICES,
 } from "@fairlead/kube/api/core/v1/types.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds.ts";
+import { HUB_CORE_CRDS, MEMBER_CRDS } from "#api/crds.ts";
+import { PLACEMENT_CRDS } from "#api/placement.kubernetes-fleet.io/crds.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { NETWORK_POLICIES, SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
 import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
@@ -65,6 +66,7 @@ import {
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
+import { HUB_PLACEMENT, MEMBER_WORK } from "./placement.ts";
 import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
 
 /** The rights of each program in the cluster that it runs in. */
@@ -97,7 +99,7 @@ const policyNames = MAILBOX_POLICIES.map((it) => it.metadata.name);
 export const HUB_ACCESS: ProgramAccess = {
   name: "fairlead-hub",
   cluster: [
-    awaits(HUB_CRDS),
+    awaits(HUB_CORE_CRDS),
     SYSTEM_NAMESPACE,
     allow(NAMESPACES, ["get"], { names: [VIEW_NAMESPACE] }),
     allow(MEMBER_CLUSTERS, [...WATCH, "patch"]),
@@ -319,6 +321,22 @@ export const RELAY_ACCESS: ProgramAccess = {
   system: [allow(RELAYS, [...WATCH, "create", "patch"])],
 };
 
+/** In addition, for a hub that places resources: it reads everything that placements may select, Secrets included. */
+export const HUB_PLACEMENT_ACCESS: ProgramAccess = {
+  name: "fairlead-hub-placement",
+  of: HUB_ACCESS.name,
+  cluster: [awaits(PLACEMENT_CRDS), ...HUB_PLACEMENT],
+  system: [],
+};
+
+/** In addition, for a member that applies what is placed: what it may write comes from a ClusterRole of your choice. */
+export const MEMBER_WORK_ACCESS: ProgramAccess = {
+  name: "fairlead-member-work",
+  of: MEMBER_ACCESS.name,
+  cluster: MEMBER_WORK,
+  system: [],
+};
+
 export const PROGRAMS: readonly ProgramAccess[] = [
   HUB_ACCESS,
   MEMBER_ACCESS,
@@ -326,4 +344,6 @@ export const PROGRAMS: readonly ProgramAccess[] = [
   DNS_ACCESS,
   NODE_ACCESS,
   RELAY_ACCESS,
+  HUB_PLACEMENT_ACCESS,
+  MEMBER_WORK_ACCESS,
 ];

@@ -1,9 +1,9 @@
 import { MEMBER_LEASE_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { HUB_CRDS, HUB_NET_CRDS } from "#api/crds.ts";
+import { HUB_CORE_CRDS, HUB_NET_CRDS } from "#api/crds.ts";
 import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import { createEventRecorder } from "@fairlead/kube/events/events.ts";
+import { createEventRecorder, type EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { createEndpoints } from "./endpoints/controller.ts";
 import { createFleetGauges } from "./fleet-gauges.ts";
@@ -15,6 +15,7 @@ import { LeaseTracker } from "./membership/leases.ts";
 import { createMesh } from "./mesh/reconcile.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
 import { installPolicies } from "#authz/policies/install.ts";
+import { startPlacement } from "./placement/placement.ts";
 import { createServices } from "./services/controller.ts";
 import { createRunNamespaces } from "./services/run-namespaces.ts";
 import { createTrafficManager, type TrafficManagerOptions } from "./traffic-manager/controller.ts";
@@ -34,6 +35,8 @@ export interface HubOptions extends Partial<MembershipOptions> {
    * others write there. Default: this program manages them.
    */
   readonly isBesideOthers?: boolean;
+  /** Places resources on members, where KubeFleet's hub agent does not. Default: false. */
+  readonly placement?: boolean;
   /** Undefined: profiles and backends are left to others. */
   readonly trafficManager?: ((client: KubeClient, deps: RuntimeDeps) => TrafficManagerOptions) | undefined;
 }
@@ -50,11 +53,12 @@ const REMEDY =
 /** Waits for the hub's kinds, and runs its controllers until disposed. For the leader alone. */
 export async function startHub(
   client: KubeClient,
-  { trafficManager, areMembersByNamespace = false, isBesideOthers = false, ...options }: HubOptions,
+  options: HubOptions,
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<Hub> {
-  const crds = isBesideOthers ? HUB_NET_CRDS : HUB_CRDS;
+  const { areMembersByNamespace = false, isBesideOthers = false, placement = false } = options;
+  const crds = isBesideOthers ? HUB_NET_CRDS : HUB_CORE_CRDS;
   await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
   // The policies read the owner of a mailbox from its labels, which only the creator of mailboxes sets.
   if (!isBesideOthers && !areMembersByNamespace) await installPolicies(client, deps.log, signal);
@@ -67,15 +71,37 @@ export async function startHub(
   }
   await Promise.all(needed.map((it) => it.synced(signal)));
   const events = createEventRecorder(client, HUB_MANAGER, deps);
-  const parts = { client, informers, events, deps };
   const leases = new LeaseTracker();
   stack.use(createFleetGauges(informers, leases, deps));
-  const limits = { ...HUB_DEFAULTS, ...options };
-  const controllers = [
+  const controllers = createControllers({ client, informers, events, deps }, leases, options);
+  for (const controller of controllers) {
+    stack.use(controller);
+    await controller.start(signal);
+  }
+  if (placement && !isBesideOthers)
+    stack.use(startPlacement({ client, hub: informers, events, deps }, signal));
+  const held = stack.move();
+  return { informers, controllers, [Symbol.asyncDispose]: () => held.disposeAsync() };
+}
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly events: EventRecorder;
+  readonly deps: RuntimeDeps;
+}
+
+function createControllers(
+  parts: Parts,
+  leases: LeaseTracker,
+  { trafficManager, isBesideOthers = false, ...given }: HubOptions,
+): readonly Controller[] {
+  const options: MembershipOptions = { ...HUB_DEFAULTS, ...given };
+  return [
     ...(isBesideOthers
-      ? [createForcedCleanup({ ...parts, options: limits })]
+      ? [createForcedCleanup({ ...parts, options })]
       : [
-          createMembership({ ...parts, leases, options: limits }),
+          createMembership({ ...parts, leases, options }),
           createIdentity(parts),
           createMesh(parts),
           createIdentities(parts),
@@ -83,12 +109,8 @@ export async function startHub(
     createServices(parts),
     createRunNamespaces(parts),
     createEndpoints(parts),
-    ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),
+    ...(trafficManager === undefined
+      ? []
+      : [createTrafficManager(parts, trafficManager(parts.client, parts.deps))]),
   ];
-  for (const controller of controllers) {
-    stack.use(controller);
-    await controller.start(signal);
-  }
-  const held = stack.move();
-  return { informers, controllers, [Symbol.asyncDispose]: () => held.disposeAsync() };
 }

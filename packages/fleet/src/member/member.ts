@@ -32,6 +32,7 @@ import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts
 import type { ImportCreator, Session } from "./session.ts";
 import { Stopwatch } from "./stopwatch.ts";
 import { createTrafficRoutes } from "./traffic-routes/copy.ts";
+import { createWorks } from "./work/works.ts";
 
 export interface MemberOptions {
   /** The member's name, which is its cluster id. */
@@ -49,6 +50,8 @@ export interface MemberOptions {
   readonly imports?: ImportCreator;
   /** Repository of the images of `fairlead node`, without a tag. Default: this member installs none. */
   readonly nodeImage?: string;
+  /** Whether it applies what is placed on it. Default: false. */
+  readonly placement?: boolean;
 }
 
 export interface Member extends AsyncDisposable {
@@ -101,6 +104,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     ),
     hadInternalMember: () => hadInternalMember,
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
+    places: options.placement === true,
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,
     imports,
@@ -212,6 +216,7 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
       { ...createIdentities({ session, mesh }), hubKeys: identityKeys },
     );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
+  if (session.places) work.push(...createWorks(session).map((controller) => ({ controller })));
   // Last: it does not start before the agent is permitted to read DaemonSets.
   if (mesh !== undefined && session.nodeAgents !== undefined)
     work.push({ controller: session.nodeAgents.controller(session, mesh) });

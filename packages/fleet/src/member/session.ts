@@ -35,6 +35,8 @@ export interface Session {
   readonly fleet: FleetState;
   /** Returns true if the InternalMemberCluster was seen since the program began, and no deletion of it was reported since. */
   readonly hadInternalMember: () => boolean;
+  /** Whether it applies what is placed on it. */
+  readonly places: boolean;
   readonly events: EventRecorder;
   readonly stopwatch: Stopwatch;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */

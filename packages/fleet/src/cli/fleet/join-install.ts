@@ -7,6 +7,7 @@ import {
   memberManifests,
   programsOf,
 } from "./install/member-manifests.ts";
+import { removeOtherApplies } from "./install/applies.ts";
 import { awaitRollout } from "./install/rollout.ts";
 import { type Joining, timeoutOf } from "./joining.ts";
 import { objectsStep } from "./join-steps.ts";
@@ -64,7 +65,10 @@ function installStep({ member, signal }: Joining, install: MemberInstall): Step 
     run: async (undo) => {
       const [present] = await chartPrograms(member, signal);
       if (present !== undefined) return `already installed by ${releaseOf(present)}, which is not changed`;
-      return step.run(undo);
+      await step.run(undo);
+      const wanted = memberManifests(install).map((it) => it.object.metadata.name);
+      await removeOtherApplies(side.client, new Set(wanted), signal);
+      return undefined;
     },
   };
 }

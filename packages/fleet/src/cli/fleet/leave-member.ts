@@ -42,6 +42,7 @@ import type { Applied, KubeClient } from "@fairlead/kube/types.ts";
 import type { Manifest } from "#authz/manifests.ts";
 import { removeNodeAgents } from "./leave-nodes.ts";
 import { INSTALLED_BY, INSTALLED_BY_LABEL } from "#api/fairlead.dev/installed.ts";
+import { removeOtherApplies } from "./install/applies.ts";
 import { memberManifests } from "./install/member-manifests.ts";
 
 /** Cleans up the member itself if its agent could not; changes nothing if the agent did. */
@@ -81,6 +82,7 @@ export async function cleanMember(
     ({ object }) => left === undefined || object.metadata.labels?.["app.kubernetes.io/component"] !== "node",
     signal,
   );
+  await removeOtherApplies(member, new Set(), signal);
   await markInactive(member, { name, clock: deps.clock, signal });
   return left;
 }

@@ -36,6 +36,8 @@ export interface AgentOptions {
   readonly imports?: ImportCreator;
   /** Repository of the images of `fairlead node`, without a tag. Default: this member installs none. */
   readonly nodeImage?: string;
+  /** Whether it applies what is placed on it. Default: false. */
+  readonly placement?: boolean;
 }
 
 /** Between two attempts to take part, growing; a change of the Secret ends the pause. Unit: milliseconds. */
@@ -211,6 +213,7 @@ async function runSession(
         deps: { ...deps, log },
         ...(options.probe === undefined ? {} : { probe: options.probe }),
         ...defined({ passOn: options.passOn, imports: options.imports, nodeImage: options.nodeImage }),
+        ...defined({ placement: options.placement }),
       },
       running,
     );

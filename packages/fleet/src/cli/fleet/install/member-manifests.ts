@@ -8,11 +8,13 @@ import {
   SERVICES,
 } from "@fairlead/kube/api/core/v1/types.ts";
 import { DNS_SERVERS, INSTALLED_BY, INSTALLED_BY_LABEL, MEMBER_AGENT } from "#api/fairlead.dev/installed.ts";
+import { appliesAs, EVERYTHING } from "#authz/applied.ts";
 import { accessManifests, type Manifest } from "#authz/manifests.ts";
 import {
   DNS_ACCESS,
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
+  MEMBER_WORK_ACCESS,
   NODE_ACCESS,
   type ProgramAccess,
 } from "#authz/programs.ts";
@@ -31,6 +33,8 @@ export interface MemberInstall {
   readonly dns: boolean;
   /** Whether the agent may install `fairlead node`, as profiles ask for it, out of the repository of `image`. Default: false. */
   readonly nodes?: boolean;
+  /** The ClusterRole of what placements may write in the member. Default: cluster-admin. Null: the agent applies nothing. */
+  readonly placementRole?: string | null;
 }
 
 /**
@@ -56,6 +60,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
       "member",
       "--log-level=info",
       "--metrics=:8080",
+      ...(install.placementRole === null ? ["--no-placement"] : []),
       ...(install.nodes === true ? [`--node-image=${repositoryOf(install.image)}`] : []),
     ],
     ports: [{ name: "metrics", containerPort: 8080 }],
@@ -88,6 +93,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
     { of: DEPLOYMENTS, object: member },
     ...budget(install, MEMBER_AGENT, "member"),
     ...(install.nodes === true ? nodeAccess() : []),
+    ...(install.placementRole === null ? [] : workAccess(install.placementRole ?? EVERYTHING)),
     ...(install.dns
       ? [
           ...access(DNS_ACCESS, DNS_SERVERS, DNS_SERVERS, "dns"),
@@ -105,6 +111,17 @@ function nodeAccess(): Manifest[] {
   return [
     ...access(NODE_ACCESS, NODE_AGENTS_ACCOUNT, NODE_AGENTS, "node"),
     ...installs.filter(({ of }) => of !== SERVICE_ACCOUNTS),
+  ];
+}
+
+/** What placements may write, and what the agent needs in addition. */
+function workAccess(role: string): Manifest[] {
+  const subject = { kind: "ServiceAccount", name: `${MEMBER_AGENT}-sa`, namespace } as const;
+  const { of, object } = appliesAs(role, subject);
+  const own = access(MEMBER_WORK_ACCESS, subject.name, MEMBER_WORK_ACCESS.name, "member");
+  return [
+    ...own.filter((it) => it.of !== SERVICE_ACCOUNTS),
+    { of, object: { ...object, metadata: { ...object.metadata, labels: labelsOf("member") } } },
   ];
 }
 

@@ -19,10 +19,12 @@ export interface JsonSchema {
   maxLength?: number;
   minItems?: number;
   maxItems?: number;
+  minProperties?: number;
   maxProperties?: number;
   anyOf?: readonly JsonSchema[];
   "x-kubernetes-int-or-string"?: boolean;
   "x-kubernetes-preserve-unknown-fields"?: boolean;
+  "x-kubernetes-embedded-resource"?: boolean;
   "x-kubernetes-list-type"?: "atomic" | "set" | "map";
   "x-kubernetes-list-map-keys"?: readonly string[];
   "x-kubernetes-map-type"?: "atomic" | "granular";

@@ -1,0 +1,89 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { publishedPart } from "#api/crd-schema.ts";
+import { PLACEMENT_CRDS } from "#api/placement.kubernetes-fleet.io/crds.ts";
+import { untilAborted } from "@fairlead/base/abortable.ts";
+import { delay } from "@fairlead/base/clock.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
+import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import type { HubInformers } from "../informers.ts";
+import { createPlacementInformers, type PlacementInformers } from "./informers.ts";
+
+/** What every controller of placements is given. */
+export interface PlacementParts {
+  readonly client: KubeClient;
+  /** Of members and namespaces, among others: synced before. */
+  readonly hub: HubInformers;
+  readonly informers: PlacementInformers;
+  readonly events: EventRecorder;
+  readonly deps: RuntimeDeps;
+}
+
+/** In no order: each goes by what it finds. */
+function createControllers(_parts: PlacementParts): readonly Controller[] {
+  return [];
+}
+
+/** Between two attempts, growing. Unit: milliseconds. */
+const RETRY_MS = { min: 1000, max: 60_000 };
+
+const REMEDY =
+  'run "fairlead crds install --role hub" with rights to install them, or start the hub with --no-placement';
+
+/**
+ * Runs the controllers of placements until disposed. Nothing else of the hub waits for them: a hub without their kinds or
+ * permissions connects services all the same.
+ */
+export function startPlacement(
+  parts: Omit<PlacementParts, "informers">,
+  signal: AbortSignal,
+): AsyncDisposable {
+  const stop = new AbortController();
+  const running = keepRunning(parts, AbortSignal.any([signal, stop.signal]));
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+async function keepRunning(parts: Omit<PlacementParts, "informers">, signal: AbortSignal): Promise<void> {
+  const { clock, log } = parts.deps;
+  for (let retryMs = RETRY_MS.min; !signal.aborted; retryMs = Math.min(RETRY_MS.max, retryMs * 2))
+    try {
+      await run(parts, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      log.error("the controllers of placements failed, retrying", { error: messageOf(error) });
+      await delay(clock, retryMs, signal).catch(() => {});
+    }
+}
+
+async function run(parts: Omit<PlacementParts, "informers">, signal: AbortSignal): Promise<void> {
+  const { client, deps } = parts;
+  // Of KubeFleet's definitions, too, which lack additions.
+  const crds = PLACEMENT_CRDS.map(publishedPart);
+  await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
+  await using stack = new AsyncDisposableStack();
+  const informers = createPlacementInformers(client, deps);
+  const all = allOf(informers);
+  for (const informer of all) {
+    stack.use(informer);
+    informer.start(signal);
+  }
+  await Promise.all(all.map((it) => it.synced(signal)));
+  for (const controller of createControllers({ ...parts, informers })) {
+    stack.use(controller);
+    await controller.start(signal);
+  }
+  await untilAborted(signal);
+}
+
+function allOf({ cluster, namespaced, ...others }: PlacementInformers): readonly Informer<KubeObject>[] {
+  const scoped = [cluster, namespaced].flatMap(({ scope: _scope, ...informers }) => Object.values(informers));
+  return [...scoped, ...Object.values(others)] as readonly Informer<KubeObject>[];
+}
