@@ -21,7 +21,7 @@ export function microTimestamp(atMs: number): string {
 export function setCondition<C extends Partial<Condition> & Pick<Condition, "type" | "status">>(
   conditions: C[] | undefined,
   next: Omit<C, "lastTransitionTime">,
-  clock: Clock,
+  clock: Pick<Clock, "now">,
 ): C[] {
   const present = conditions ?? [];
   const before = present.find((it) => it.type === next.type);

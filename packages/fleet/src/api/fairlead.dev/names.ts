@@ -52,6 +52,8 @@ export const NODE_RANGES = "fairlead.dev/node-cidrs";
 export const GRANTED_CIDRS_ANNOTATION = "fairlead.dev/granted-cidrs";
 /** Condition of a MemberCluster: whether it has that annotation. */
 export const ADDRESSES_BOUNDED = "fairlead.dev/AddressesBounded";
+/** Annotation of a binding: what its cluster had before a staged update run changed it (`updates/staged/rollback.ts`). */
+export const BEFORE_UPDATE_RUN_ANNOTATION = "fairlead.dev/before-update-run";
 /** Of everything that `fairlead verify` creates in a cluster; its value is the id of the run. */
 export const RUN_LABEL = "fairlead.dev/verify";
 const RUN_NAMESPACE = /^fairlead-verify-[\da-f]{8}$/;

@@ -18,6 +18,12 @@ export interface StageConfig {
   maxConcurrency?: IntOrPercent;
   beforeStageTasks?: StageTask[];
   afterStageTasks?: StageTask[];
+  /** How long a cluster may take until it is available; after that it counts as failed. Go duration. Default: no limit. Addition. */
+  progressDeadline?: string;
+  /** How many clusters may fail before the stage fails. A percentage rounds up. Default: 0. Addition. */
+  maxFailures?: IntOrPercent;
+  /** Rollback: clusters of a failed stage get back what they had. Default: Stop. Addition. */
+  onFailure?: "Stop" | "Rollback";
 }
 export interface StagedUpdateStrategySpec {
   stages: StageConfig[];
@@ -65,6 +71,8 @@ export interface StagedUpdateRun extends KubeObject {
     stagedRolloutStrategyName: string;
     /** Default: Initialize. */
     state?: "Initialize" | "Run" | "Stop";
+    /** Replan: clusters that join or leave the placement are added to and removed from the stages. Default: Abort. Addition. */
+    onPlacementChange?: "Abort" | "Replan";
   };
   status?: StagedUpdateRunStatus;
 }

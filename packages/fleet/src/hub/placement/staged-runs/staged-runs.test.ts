@@ -1,0 +1,286 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  LATEST_SNAPSHOT_LABEL,
+  PARENT_PLACEMENT_LABEL,
+  RESOURCE_HASH_ANNOTATION,
+  RESOURCE_INDEX_LABEL,
+  UPDATE_RUN_FINALIZER,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
+import type { StageConfig, StagedUpdateRun } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { noMetrics } from "@fairlead/base/metrics.none.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { FakeKubeClient, type RecordedWrite } from "@fairlead/kube/client/client.fake.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import type { Controller } from "@fairlead/kube/types.ts";
+import { bindingOf, condition, placementNamed, policyOf } from "#updates/staged/world.fake.ts";
+import { createHubInformers } from "../../informers.ts";
+import { createPlacementInformers } from "../informers.ts";
+import { SCOPES } from "../scopes.ts";
+import { createStagedRuns } from "./controller.ts";
+import { createRunInformers, RUN_KINDS } from "./informers.ts";
+
+const PLACEMENT = "web";
+
+describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s placements", (_, scope) => {
+  const namespace = scope.name === "cluster" ? undefined : "apps";
+  const kinds = RUN_KINDS[scope.name];
+  const runKey = objectKey(namespace, "run");
+  let clock: FakeClock;
+  let client: FakeKubeClient;
+  let stop: AbortController;
+  let controller: Controller;
+
+  function placed<T extends KubeObject>(object: T): T {
+    if (namespace !== undefined) object.metadata.namespace = namespace;
+    return object;
+  }
+
+  async function start(): Promise<void> {
+    stop = new AbortController();
+    const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
+    const placements = createPlacementInformers(client, deps)[scope.name];
+    controller = createStagedRuns({
+      client,
+      placements,
+      own: createRunInformers(client, kinds, deps),
+      members: createHubInformers(client, {}, deps).members,
+      overridesFor: () => Promise.resolve(() => ({ clusterResourceOverrideSnapshots: ["cro-0"] })),
+      deps,
+    });
+    await controller.start(stop.signal);
+  }
+
+  async function end(): Promise<void> {
+    stop.abort();
+    await controller[Symbol.asyncDispose]();
+  }
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    client = new FakeKubeClient(clock);
+    client.seed(scope.placements, placed(placementNamed(PLACEMENT)));
+    client.seed(scope.policySnapshots, placed(policyOf(PLACEMENT)));
+    const labels = {
+      [PARENT_PLACEMENT_LABEL]: PLACEMENT,
+      [RESOURCE_INDEX_LABEL]: "3",
+      [LATEST_SNAPSHOT_LABEL]: "true",
+    };
+    const annotations = { [RESOURCE_HASH_ANNOTATION]: "h" };
+    client.seed(
+      scope.resourceSnapshots,
+      placed({ metadata: { name: "web-3-snapshot", labels, annotations }, spec: { selectedResources: [] } }),
+    );
+    for (const [cluster, stage] of [
+      ["a", "one"],
+      ["b", "one"],
+      ["c", "two"],
+    ] as const) {
+      client.seed(MEMBER_CLUSTERS, {
+        metadata: { name: cluster, labels: { stage } },
+        spec: { identity: { kind: "User", name: cluster } },
+      });
+      const binding = bindingOf(PLACEMENT, cluster);
+      delete binding.metadata.uid;
+      client.seed(scope.bindings, placed(binding));
+    }
+  });
+  afterEach(() => end());
+
+  function create(one: Partial<StageConfig> = {}, spec: Partial<StagedUpdateRun["spec"]> = {}): void {
+    const stages = (["one", "two"] as const).map((name) => ({
+      name,
+      labelSelector: { matchLabels: { stage: name } },
+      ...(name === "one" ? one : {}),
+    }));
+    client.seed(kinds.strategies, placed({ metadata: { name: "by-stage" }, spec: { stages } }));
+    client.seed(
+      kinds.runs,
+      placed({
+        metadata: { name: "run" },
+        spec: {
+          placementName: PLACEMENT,
+          stagedRolloutStrategyName: "by-stage",
+          state: "Run" as const,
+          ...spec,
+        },
+      }),
+    );
+  }
+
+  const bindingKey = (cluster: string): ObjectKey => objectKey(namespace, `${PLACEMENT}-${cluster}-x`);
+
+  /** As the member reports it. */
+  async function ready(cluster: string): Promise<void> {
+    const { metadata } = await client.get(scope.bindings, bindingKey(cluster));
+    const conditions = ["Applied", "Available"].map((it) => condition(it, "True", metadata.generation ?? 0));
+    await client.mergePatch(
+      scope.bindings,
+      bindingKey(cluster),
+      { status: { conditions } },
+      { subresource: "status" },
+    );
+  }
+
+  async function settle(): Promise<void> {
+    await clock.advance(1000);
+    await controller.idle(stop.signal);
+    await clock.advance(0);
+  }
+
+  const run = (): StagedUpdateRun => {
+    const [found] = client.objects(kinds.runs);
+    if (found === undefined) throw new Error("no run");
+    return found;
+  };
+  const says = (type: string): string | undefined => {
+    const found = findCondition(run().status?.conditions, type);
+    return found === undefined ? undefined : `${found.status} ${found.reason}`;
+  };
+  const bound = (): string[] =>
+    client
+      .objects(scope.bindings)
+      .flatMap(({ spec }) => (spec.state === "Bound" ? [spec.targetCluster] : []));
+
+  it("roll the latest snapshot out, stage by stage", async () => {
+    create();
+    await start();
+    const order: string[][] = [];
+    for (const cluster of ["a", "b", "c"]) {
+      await settle();
+      order.push(bound());
+      await ready(cluster);
+    }
+    await settle();
+    expect(order).toEqual([["a"], ["a", "b"], ["a", "b", "c"]]);
+    expect(says("Succeeded")).toBe("True UpdateRunSucceeded");
+    expect(run().status).toMatchObject({
+      policySnapshotIndexUsed: "0",
+      policyObservedClusterCount: 3,
+      resourceSnapshotIndexUsed: "3",
+    });
+    expect(client.objects(scope.bindings)[0]?.spec).toMatchObject({
+      resourceSnapshotName: "web-3-snapshot",
+      clusterResourceOverrideSnapshots: ["cro-0"],
+    });
+  });
+
+  it("write the status once for each change, and nothing for a pass that changes nothing", async () => {
+    create({ maxConcurrency: 2 });
+    await start();
+    await settle();
+    const tally = (): Record<string, number> => {
+      const counts: Record<string, number> = {};
+      for (const { resource, subresource = "" } of client.writes.splice(0)) {
+        const name = `${resource === kinds.runs.plural ? "run" : "binding"}${subresource}`;
+        counts[name] = (counts[name] ?? 0) + 1;
+      }
+      return counts;
+    };
+    // The finalizer; the stages; that two clusters started.
+    expect(tally()).toEqual({ run: 1, runstatus: 2, binding: 2 });
+    controller.enqueue(runKey);
+    await settle();
+    expect(tally()).toEqual({});
+    await ready("a");
+    await settle();
+    expect(tally()).toEqual({ bindingstatus: 1, runstatus: 1 });
+  });
+
+  it("wait for an approval, and accept it", async () => {
+    create({ beforeStageTasks: [{ type: "Approval" }] });
+    await start();
+    await settle();
+    expect(bound()).toEqual([]);
+    expect(says("Progressing")).toBe("False UpdateRunWaiting");
+    const key = objectKey(namespace, "run-before-one");
+    const conditions = [condition("Approved", "True", 1)];
+    await client.mergePatch(kinds.approvals, key, { status: { conditions } }, { subresource: "status" });
+    await settle();
+    expect(bound()).toEqual(["a"]);
+    const { status } = await client.get(kinds.approvals, key);
+    expect(findCondition(status?.conditions, "ApprovalAccepted")).toMatchObject({
+      status: "True",
+      reason: "ApprovalRequestApprovalAccepted",
+    });
+  });
+
+  it("take their approvals with them when they are deleted", async () => {
+    create({ beforeStageTasks: [{ type: "Approval" }] });
+    await start();
+    await settle();
+    expect(run().metadata.finalizers).toEqual([UPDATE_RUN_FINALIZER]);
+    const other = {
+      metadata: { name: "other-before-one" },
+      spec: { parentStageRollout: "other", targetStage: "one" },
+    };
+    client.seed(kinds.approvals, placed(other));
+    await client.delete(kinds.runs, runKey);
+    await settle();
+    expect(client.objects(kinds.runs)).toEqual([]);
+    expect(client.objects(kinds.approvals).map((it) => it.metadata.name)).toEqual(["other-before-one"]);
+  });
+
+  it.each(["7", "latest"])(
+    "fail to initialize for resource snapshot %s, which is not there",
+    async (index) => {
+      create({}, { resourceSnapshotIndex: index });
+      await start();
+      await settle();
+      expect(says("Initialized")).toBe("False UpdateRunInitializedFailed");
+    },
+  );
+
+  it("do not fail for bindings that their informer has not seen yet", async () => {
+    const policy = placed(policyOf(PLACEMENT));
+    await client.delete(scope.policySnapshots, keyOf(policy));
+    policy.spec.policy = { placementType: "PickFixed", clusterNames: ["a", "b"] };
+    client.seed(scope.policySnapshots, policy);
+    client.deafTo.add(scope.bindings.plural);
+    await start();
+    await client.delete(scope.bindings, bindingKey("c"));
+    create({}, { state: "Initialize" });
+    await settle();
+    expect(says("Initialized")).toBe("True UpdateRunInitializedSuccessfully");
+    expect(run().status?.policyObservedClusterCount).toBe(2);
+  });
+
+  it("continue where they were when the program ends at any write", async () => {
+    create({ maxConcurrency: 2, afterStageTasks: [{ type: "Approval" }] });
+    const isOwn = ({ resource, subresource }: RecordedWrite): boolean =>
+      resource !== scope.bindings.plural || subresource === undefined;
+    const approve = async (): Promise<void> => {
+      const conditions = [condition("Approved", "True", 1)];
+      await client
+        .mergePatch(
+          kinds.approvals,
+          objectKey(namespace, "run-after-one"),
+          { status: { conditions } },
+          { subresource: "status" },
+        )
+        .catch(() => {});
+    };
+    await start();
+    for (let pass = 0; says("Succeeded") === undefined; pass += 1) {
+      expect(pass).toBeLessThan(40);
+      // It never comes back from this write, and another program starts.
+      client.failNext(new FleetError("ABORTED", "the program ends"), isOwn);
+      await clock.advance(3);
+      await end();
+      await start();
+      await settle();
+      expect(
+        client.objects(scope.bindings).filter((it) => it.spec.state === "Bound" && it.status === undefined)
+          .length,
+      ).toBeLessThanOrEqual(2);
+      for (const it of bound()) await ready(it);
+      await approve();
+    }
+    expect(says("Succeeded")).toBe("True UpdateRunSucceeded");
+  });
+});

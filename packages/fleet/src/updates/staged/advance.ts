@@ -1,0 +1,174 @@
+import { POLICY_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
+import type {
+  Placement,
+  ResourceBinding,
+  SchedulingPolicySnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import type {
+  ApprovalRequest,
+  StagedUpdateRun,
+  StagedUpdateRunStatus,
+  StageUpdatingStatus,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { isFinal, mark, statusOf } from "./conditions.ts";
+import { stepDeletion } from "./deletion.ts";
+import { momentOf } from "./initialize.ts";
+import { Abort, type Effects, type Pass, type Step } from "./pass.ts";
+import { stepStage } from "./stage.ts";
+import { listed } from "./stages.ts";
+import { clusterCountOf, type Targets, targetsOf } from "./targets.ts";
+
+/** What a pass of an initialized run reads. */
+export interface World {
+  readonly placement: Placement | undefined;
+  /** The latest one; undefined while one takes the place of another. */
+  readonly policy: SchedulingPolicySnapshot | undefined;
+  /** Those of the placement. */
+  readonly bindings: readonly ResourceBinding[];
+  readonly approval: (name: string) => ApprovalRequest | undefined;
+  readonly nowMs: number;
+}
+
+export interface Plan extends Effects {
+  readonly status: StagedUpdateRunStatus;
+}
+
+/** Whether nothing about the run changes any more. */
+export function isOver({ status = {} }: StagedUpdateRun): boolean {
+  return isFinal(status) || statusOf(status, "Initialized") === "False";
+}
+
+/** Whether the run has its stages and is to be executed or stopped. */
+export function isExecuted({ spec, status = {} }: StagedUpdateRun): boolean {
+  return statusOf(status, "Initialized") === "True" && (spec.state ?? "Initialize") !== "Initialize";
+}
+
+/**
+ * What is to be written for a run that is executed: first the effects, then the status. Any pass may be the first one after
+ * a crash: a binding that was written although the status does not say so is found as written.
+ */
+export function advance(run: StagedUpdateRun, world: World): Plan {
+  const before = run.status ?? {};
+  const status = structuredClone(before);
+  const targets = targetsOf(world.bindings);
+  const effects: Effects = { bind: [], remove: [], request: [], accept: [], wakeMs: [] };
+  const pass: Pass = {
+    ...momentOf(run, world.nowMs),
+    ...effects,
+    run,
+    before,
+    targets,
+    resourceSnapshotName: `${run.spec.placementName}-${before.resourceSnapshotIndexUsed}-snapshot`,
+    approval: world.approval,
+    isStopped: run.spec.state === "Stop",
+  };
+  try {
+    checkGround(run, world, targets);
+    conclude(pass, status, stepAll(pass, status));
+    return { ...effects, status };
+  } catch (error) {
+    if (!(error instanceof Abort)) throw error;
+    conclude(pass, status, { at: "failed", message: error.message });
+    failOpenStage(pass, status, error.message);
+    // An aborted run changes nothing any more.
+    return { bind: [], remove: [], request: [], accept: [], wakeMs: [], status };
+  }
+}
+
+function stepAll(pass: Pass, status: StagedUpdateRunStatus): Step {
+  const configs = status.stagedUpdateStrategySnapshot?.stages ?? [];
+  for (const [at, stage] of (status.stagesStatus ?? []).entries()) {
+    const config = configs[at];
+    if (isFinal(stage) || config === undefined) continue;
+    const step = stepStage(pass, stage, config);
+    if (step.at !== "done") return step;
+  }
+  const { deletionStageStatus: deletion } = status;
+  return deletion === undefined || isFinal(deletion) ? { at: "done" } : stepDeletion(pass, deletion);
+}
+
+/** @throws {Abort} where the placement is no longer what the run was made for. */
+function checkGround(run: StagedUpdateRun, { placement, policy }: World, targets: Targets): void {
+  const { spec, status = {} } = run;
+  if (placement === undefined || isDeleting(placement))
+    throw new Abort(`placement ${spec.placementName} does not exist any more, or is being deleted`);
+  if (placement.spec.strategy?.type !== "External")
+    throw new Abort(`spec.strategy.type of placement ${spec.placementName} is not External any more`);
+  if (policy !== undefined) checkPolicy(status, policy);
+  checkClusters(status, targets);
+}
+
+function checkClusters(status: StagedUpdateRunStatus, { scheduled, leaving }: Targets): void {
+  const namesOf = (stages: readonly StageUpdatingStatus[]): Set<string> =>
+    new Set(stages.flatMap((stage) => stage.clusters.map((it) => it.clusterName)));
+  const { stagesStatus = [], deletionStageStatus } = status;
+  const planned = namesOf(stagesStatus);
+  const removed = namesOf(deletionStageStatus === undefined ? [] : [deletionStageStatus]);
+  const now = new Set(scheduled.keys());
+  for (const [clusters, what] of [
+    [now.difference(planned), "clusters joined the placement"],
+    [planned.difference(now), "clusters left the placement"],
+    [new Set(leaving.keys()).difference(removed), "clusters left the placement"],
+  ] as const)
+    if (clusters.size > 0)
+      throw new Abort(`${what} after the update run was initialized: ${listed(clusters)}`);
+}
+
+function checkPolicy(status: StagedUpdateRunStatus, policy: SchedulingPolicySnapshot): void {
+  const index = policy.metadata.labels?.[POLICY_INDEX_LABEL];
+  if (index !== status.policySnapshotIndexUsed)
+    throw new Abort(
+      `the policy changed: the update run uses policy snapshot ${status.policySnapshotIndexUsed}, the latest is ${index}`,
+    );
+  const count = clusterCountOf(policy);
+  if (count !== undefined && count !== status.policyObservedClusterCount)
+    throw new Abort(
+      `the policy asks for ${count} clusters now, and for ${status.policyObservedClusterCount} when the update run was initialized`,
+    );
+}
+
+function conclude(pass: Pass, status: StagedUpdateRunStatus, step: Step): void {
+  switch (step.at) {
+    case "progressing":
+      return mark(status, pass, [
+        "Progressing",
+        "True",
+        "UpdateRunProgressing",
+        "the update run makes progress",
+      ]);
+    case "waiting":
+      return mark(status, pass, ["Progressing", "False", "UpdateRunWaiting", step.message]);
+    case "stuck":
+      return mark(status, pass, ["Progressing", "False", "UpdateRunStuck", step.message]);
+    case "stopping":
+      return mark(status, pass, [
+        "Progressing",
+        "Unknown",
+        "UpdateRunStopping",
+        "the update run stops when the clusters that have started are updated",
+      ]);
+    case "stopped":
+      return mark(status, pass, ["Progressing", "False", "UpdateRunStopped", "the update run is stopped"]);
+    case "done":
+      mark(status, pass, ["Progressing", "False", "UpdateRunSucceeded", "all stages are done"]);
+      return mark(status, pass, ["Succeeded", "True", "UpdateRunSucceeded", "all stages are done"]);
+    case "failed":
+      mark(status, pass, ["Progressing", "False", "UpdateRunFailed", step.message]);
+      return mark(status, pass, ["Succeeded", "False", "UpdateRunFailed", step.message]);
+    default:
+      step satisfies never;
+  }
+}
+
+/** The stage that was updated when the run was aborted. */
+function failOpenStage(pass: Pass, status: StagedUpdateRunStatus, message: string): void {
+  const stages = [
+    ...(status.stagesStatus ?? []),
+    ...(status.deletionStageStatus === undefined ? [] : [status.deletionStageStatus]),
+  ];
+  const open = stages.find((it) => !isFinal(it));
+  if (open === undefined || statusOf(open, "Progressing") === undefined) return;
+  mark(open, pass, ["Progressing", "False", "StageUpdatingFailed", message]);
+  mark(open, pass, ["Succeeded", "False", "StageUpdatingFailed", message]);
+}

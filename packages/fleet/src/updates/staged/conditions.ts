@@ -1,0 +1,87 @@
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
+import { findCondition, setCondition } from "@fairlead/kube/objects/conditions.ts";
+
+/** Conditions of staged update runs, as KubeFleet spells them. */
+
+type ConditionType =
+  | "Initialized"
+  | "Progressing"
+  | "Succeeded"
+  | "Started"
+  | "ApprovalRequestCreated"
+  | "ApprovalRequestApproved"
+  | "WaitTimeElapsed"
+  | "RolledBack";
+
+type Reason =
+  | "UpdateRunInitializedSuccessfully"
+  | "UpdateRunInitializedFailed"
+  | "UpdateRunProgressing"
+  | "UpdateRunWaiting"
+  | "UpdateRunStuck"
+  | "UpdateRunStopping"
+  | "UpdateRunStopped"
+  | "UpdateRunFailed"
+  | "UpdateRunSucceeded"
+  | "StageUpdatingStarted"
+  | "StageUpdatingWaiting"
+  | "StageUpdatingStopping"
+  | "StageUpdatingStopped"
+  | "StageUpdatingFailed"
+  | "StageUpdatingSucceeded"
+  | "StageUpdatingSkippedNoClusters"
+  | "ClusterUpdatingStarted"
+  | "ClusterUpdatingFailed"
+  | "ClusterUpdatingSucceeded"
+  | "ClusterRolledBack"
+  | "ClusterNotRolledBack"
+  | "StageTaskApprovalRequestCreated"
+  | "StageTaskApprovalRequestApproved"
+  | "AfterStageTaskWaitTimeElapsed";
+
+export type Mark = readonly [
+  type: ConditionType,
+  status: Condition["status"],
+  reason: Reason,
+  message: string,
+];
+
+/** When a pass is made, and for which generation of the run. */
+export interface Moment {
+  readonly nowMs: number;
+  readonly generation: number;
+}
+
+interface WithConditions {
+  conditions?: Condition[];
+}
+
+/** Sets a condition of a draft. */
+export function mark(
+  at: WithConditions,
+  { nowMs, generation }: Moment,
+  [type, status, reason, message]: Mark,
+): void {
+  const next = { type, status, reason, message, observedGeneration: generation };
+  at.conditions = setCondition(at.conditions, next, { now: () => nowMs });
+}
+
+/** The status of a condition; undefined where it is absent. */
+export function statusOf(
+  at: WithConditions | undefined,
+  type: ConditionType,
+): Condition["status"] | undefined {
+  return findCondition(at?.conditions, type)?.status;
+}
+
+/** When a condition last changed its status. Unit: milliseconds since the Unix epoch. */
+export function changedMs(at: WithConditions, type: ConditionType): number | undefined {
+  const time = findCondition(at.conditions, type)?.lastTransitionTime;
+  return time === undefined ? undefined : Date.parse(time);
+}
+
+/** Whether nothing about it changes any more: it has succeeded or failed. */
+export function isFinal(at: WithConditions): boolean {
+  const status = statusOf(at, "Succeeded");
+  return status === "True" || status === "False";
+}

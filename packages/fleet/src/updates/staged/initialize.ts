@@ -1,0 +1,149 @@
+import { DELETE_STAGE, POLICY_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
+import type {
+  Placement,
+  ResourceBinding,
+  SchedulingPolicySnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import type {
+  ClusterUpdatingStatus,
+  StagedUpdateRun,
+  StagedUpdateRunStatus,
+  StagedUpdateStrategy,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { byText } from "@fairlead/base/text.ts";
+import type { Labels } from "@fairlead/kube/objects/selector.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { mark, type Moment } from "./conditions.ts";
+import { divide, faultOf, newStage } from "./stages.ts";
+import { clusterCountOf, schedulingOf, type Targets, targetsOf } from "./targets.ts";
+
+/** What a run is made from. */
+export interface Ground {
+  readonly placement: Placement | undefined;
+  /** The latest one. */
+  readonly policy: SchedulingPolicySnapshot | undefined;
+  /** Those of the placement. */
+  readonly bindings: readonly ResourceBinding[];
+  readonly strategy: StagedUpdateStrategy | undefined;
+  /** Undefined: there is no such member. */
+  readonly labelsOf: (cluster: string) => Labels;
+}
+
+/** The clusters and stages of a run. */
+export interface Frozen {
+  readonly placement: Placement;
+  readonly policy: SchedulingPolicySnapshot;
+  readonly strategy: StagedUpdateStrategy;
+  readonly stages: readonly (readonly string[])[];
+  readonly targets: Targets;
+}
+
+/** Why a run has no stages: `fault` is final; `pending` is what it waits for. */
+export type Unready = { readonly fault: string } | { readonly pending: string };
+
+/** Finds out which clusters a run updates in which order. */
+export function survey(run: StagedUpdateRun, ground: Ground): Frozen | Unready {
+  const { placementName, stagedRolloutStrategyName } = run.spec;
+  const { placement, strategy } = ground;
+  if (placement === undefined || isDeleting(placement))
+    return { fault: `placement ${placementName} does not exist, or is being deleted` };
+  if (placement.spec.strategy?.type !== "External")
+    return { fault: `spec.strategy.type of placement ${placementName} is not External` };
+  const picked = pickedClusters(placementName, ground);
+  if (!("targets" in picked)) return picked;
+  const named = `update strategy ${stagedRolloutStrategyName}`;
+  if (strategy === undefined) return { fault: `${named} does not exist` };
+  const fault = faultOf(strategy.spec);
+  if (fault !== undefined) return { fault: `${named}: ${fault}` };
+  const divided = divide(strategy.spec, labelled(picked.targets.scheduled.keys(), ground.labelsOf));
+  return "fault" in divided
+    ? { fault: `${named}: ${divided.fault}` }
+    : { placement, ...picked, strategy, stages: divided.stages };
+}
+
+function pickedClusters(
+  placement: string,
+  { policy, bindings }: Ground,
+): Pick<Frozen, "policy" | "targets"> | Unready {
+  if (policy === undefined) return { pending: `placement ${placement} has no latest policy snapshot yet` };
+  const { name } = policy.metadata;
+  const scheduling = schedulingOf(policy);
+  if (scheduling === "no")
+    return { fault: `the scheduler could not pick all clusters of policy snapshot ${name}` };
+  if (scheduling === "pending")
+    return { pending: `the scheduler has not decided about policy snapshot ${name} yet` };
+  const targets = targetsOf(bindings);
+  const { scheduled, leaving } = targets;
+  const old = [...scheduled.values()].find((it) => it.spec.schedulingPolicySnapshotName !== name);
+  if (old !== undefined)
+    return {
+      pending: `binding ${old.metadata.name} still belongs to policy snapshot ${old.spec.schedulingPolicySnapshotName}`,
+    };
+  if (scheduled.size + leaving.size === 0) return { fault: `placement ${placement} has no cluster` };
+  const count = clusterCountOf(policy) ?? scheduled.size;
+  if (count !== scheduled.size)
+    return { fault: `the policy asks for ${count} clusters, and ${scheduled.size} are scheduled` };
+  return { policy, targets };
+}
+
+export function labelled(clusters: Iterable<string>, labelsOf: Ground["labelsOf"]): Map<string, Labels> {
+  return new Map([...clusters].map((it) => [it, labelsOf(it)]));
+}
+
+/** The override snapshots that apply on a cluster. */
+export type OverridesOf = (
+  cluster: string,
+) => Pick<ClusterUpdatingStatus, "resourceOverrideSnapshots" | "clusterResourceOverrideSnapshots">;
+
+/** The status of a run that is ready to be executed. */
+export function initialized(
+  run: StagedUpdateRun,
+  { placement, policy, strategy, stages, targets }: Frozen,
+  { index, overridesOf }: { readonly index: string; readonly overridesOf: OverridesOf },
+  nowMs: number,
+): StagedUpdateRunStatus {
+  const status: StagedUpdateRunStatus = {
+    policySnapshotIndexUsed: policy.metadata.labels?.[POLICY_INDEX_LABEL] ?? "",
+    policyObservedClusterCount: targets.scheduled.size,
+    resourceSnapshotIndexUsed: index,
+    ...(placement.spec.strategy?.applyStrategy === undefined
+      ? {}
+      : { appliedStrategy: placement.spec.strategy.applyStrategy }),
+    stagedUpdateStrategySnapshot: strategy.spec,
+    stagesStatus: strategy.spec.stages.map((config, at) =>
+      newStage(
+        run.metadata.name,
+        config,
+        (stages[at] ?? []).map((clusterName) => ({ clusterName, ...overridesOf(clusterName) })),
+      ),
+    ),
+    deletionStageStatus: {
+      stageName: DELETE_STAGE,
+      clusters: [...targets.leaving.keys()].toSorted(byText).map((clusterName) => ({ clusterName })),
+    },
+  };
+  mark(status, momentOf(run, nowMs), [
+    "Initialized",
+    "True",
+    "UpdateRunInitializedSuccessfully",
+    "the stages are computed and the run can start",
+  ]);
+  return status;
+}
+
+/** The status of a run that cannot be made. */
+export function uninitialized(run: StagedUpdateRun, why: Unready, nowMs: number): StagedUpdateRunStatus {
+  const status: StagedUpdateRunStatus = structuredClone(run.status ?? {});
+  mark(
+    status,
+    momentOf(run, nowMs),
+    "fault" in why
+      ? ["Initialized", "False", "UpdateRunInitializedFailed", why.fault]
+      : ["Initialized", "Unknown", "UpdateRunWaiting", why.pending],
+  );
+  return status;
+}
+
+export function momentOf({ metadata: { generation = 0 } }: StagedUpdateRun, nowMs: number): Moment {
+  return { nowMs, generation };
+}
