@@ -22,7 +22,7 @@ import {
   servicesOf,
 } from "./manifests.ts";
 import { awaitServer, imageOf, watchImports } from "./observe.ts";
-import { inParallel } from "./parallel.ts";
+import { inParallel } from "@fairlead/base/parallel.ts";
 import { type Other, type Sight, sightOf, sightOfPods } from "./plan.ts";
 import type { Check, Result } from "./probes.ts";
 import { failedProbe, missingResults, parseFindings } from "./results.ts";

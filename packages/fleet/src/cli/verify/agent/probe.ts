@@ -6,7 +6,7 @@ import { messageOf } from "@fairlead/base/errors.ts";
 import { type AddressFamily, canonicalAddress } from "@fairlead/base/netaddr/address.ts";
 import { isForbidden } from "@fairlead/os/datagram/socket.ts";
 import type { LibC } from "@fairlead/os/libc/libc.ts";
-import { inParallel } from "../parallel.ts";
+import { inParallel } from "@fairlead/base/parallel.ts";
 import { type Check, type Finding, LEAST_MTU, type ProbePlan, type Target } from "../probes.ts";
 import { askByUdp, findMtu, ping } from "./datagrams.ts";
 import { echoLarge, greet } from "./tcp.ts";

@@ -1,0 +1,297 @@
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { noMetrics } from "@fairlead/base/metrics.none.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Controller } from "@fairlead/kube/types.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  BINDING_FINALIZER,
+  LATEST_SNAPSHOT_LABEL,
+  NUMBER_OF_CLUSTERS_ANNOTATION,
+  PARENT_PLACEMENT_LABEL,
+  PLACEMENT_GENERATION_ANNOTATION,
+  POLICY_INDEX_LABEL,
+  PREVIOUS_BINDING_STATE_ANNOTATION,
+  SCHEDULER_FINALIZER,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
+import type {
+  PlacementPolicy,
+  ResourceBinding,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { type FakeMember, fakeMember } from "#placement/scheduling/cluster.fake.ts";
+import { createPlacementInformers } from "../informers.ts";
+import { CLUSTER_SCOPE, type PlacementScope, SCOPES } from "../scopes.ts";
+import { createSchedulers } from "./controller.ts";
+
+let clock: FakeClock;
+let client: FakeKubeClient;
+let stop: AbortController;
+let controllers: Controller[];
+
+async function startProgram(): Promise<void> {
+  stop = new AbortController();
+  const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
+  const informers = createPlacementInformers(client, deps);
+  const members = createInformer(client, MEMBER_CLUSTERS, {}, deps);
+  controllers = createSchedulers({
+    client,
+    scopes: [informers.cluster, informers.namespaced],
+    members,
+    deps,
+  });
+  for (const it of controllers) await it.start(stop.signal);
+  await settled();
+}
+
+async function stopProgram(): Promise<void> {
+  stop.abort();
+  for (const it of controllers) await it[Symbol.asyncDispose]();
+}
+
+/** Until nothing is written any more. */
+async function settled(): Promise<void> {
+  for (let before = -1; before !== client.writes.length;) {
+    before = client.writes.length;
+    await clock.advance(10_000);
+    for (let turn = 0; turn < 10; turn += 1) await clock.advance(0);
+  }
+}
+
+beforeEach(() => {
+  clock = new FakeClock();
+  client = new FakeKubeClient(clock);
+});
+afterEach(() => stopProgram());
+
+function seedMembers(...names: readonly string[]): void {
+  client.seed(MEMBER_CLUSTERS, ...names.map((it) => fakeMember(it)));
+}
+
+/** As the controller of placements leaves it. */
+function seedPlacement(policy?: PlacementPolicy, scope: PlacementScope = CLUSTER_SCOPE, index = 0): void {
+  const namespace = scope.placements.namespaced ? { namespace: "shop" } : {};
+  client.seed(scope.placements, {
+    metadata: { name: "p", ...namespace, generation: 1 },
+    spec: { resourceSelectors: [] },
+  });
+  seedSnapshot(policy, scope, index);
+}
+function seedSnapshot(policy: PlacementPolicy | undefined, scope = CLUSTER_SCOPE, index = 0): void {
+  const namespace = scope.placements.namespaced ? { namespace: "shop" } : {};
+  client.seed(scope.policySnapshots, {
+    metadata: {
+      name: `p-${index}`,
+      ...namespace,
+      labels: {
+        [PARENT_PLACEMENT_LABEL]: "p",
+        [LATEST_SNAPSHOT_LABEL]: "true",
+        [POLICY_INDEX_LABEL]: String(index),
+      },
+      annotations: {
+        [PLACEMENT_GENERATION_ANNOTATION]: String(index + 1),
+        ...(policy?.numberOfClusters === undefined
+          ? {}
+          : { [NUMBER_OF_CLUSTERS_ANNOTATION]: String(policy.numberOfClusters) }),
+      },
+    },
+    spec: { policyHash: "", ...(policy === undefined ? {} : { policy }) },
+  });
+}
+
+const bindings = (scope = CLUSTER_SCOPE): ResourceBinding[] => client.objects(scope.bindings);
+const placed = (scope = CLUSTER_SCOPE): string =>
+  bindings(scope)
+    .map((it) => `${it.spec.targetCluster}:${it.spec.state}`)
+    .toSorted()
+    .join(" ");
+const snapshotStatus = (name = "p-0") =>
+  client.objects(CLUSTER_SCOPE.policySnapshots).find((it) => it.metadata.name === name)?.status;
+
+async function changeMember(name: string, options: FakeMember): Promise<void> {
+  const { metadata, spec, status } = fakeMember(name, options);
+  const { labels = null } = metadata;
+  const { taints = null } = spec;
+  await client.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, name), {
+    metadata: { labels },
+    spec: { taints },
+  });
+  await client.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, name), { status }, { subresource: "status" });
+  await settled();
+}
+
+describe.each(SCOPES)("the scheduler of $placements.kind", (scope) => {
+  it("makes a binding for each cluster, says so in the policy snapshot, and writes no more", async () => {
+    seedMembers("a", "b");
+    seedPlacement(undefined, scope);
+    await startProgram();
+    expect(placed(scope)).toBe("a:Scheduled b:Scheduled");
+    const [binding] = bindings(scope);
+    expect(binding).toMatchObject({
+      metadata: { labels: { [PARENT_PLACEMENT_LABEL]: "p" }, finalizers: [BINDING_FINALIZER] },
+      spec: { schedulingPolicySnapshotName: "p-0", resourceSnapshotName: "" },
+    });
+    expect(client.objects(scope.placements)[0]?.metadata.finalizers).toEqual([SCHEDULER_FINALIZER]);
+    expect(client.objects(scope.policySnapshots)[0]?.status).toMatchObject({
+      observedCRPGeneration: 1,
+      conditions: [{ type: "Scheduled", status: "True", reason: "SchedulingPolicyFulfilled" }],
+      targetClusters: [
+        { clusterName: "a", selected: true },
+        { clusterName: "b", selected: true },
+      ],
+    });
+    // The finalizer, two bindings, the status.
+    expect(client.writes).toHaveLength(4);
+    await stopProgram();
+    client.writes.length = 0;
+    await startProgram();
+    expect(client.writes).toEqual([]);
+  });
+
+  it("takes the bindings of a deleted placement with it", async () => {
+    seedMembers("a");
+    seedPlacement(undefined, scope);
+    await startProgram();
+    const placement = client.objects(scope.placements)[0];
+    if (placement === undefined) throw new Error("the placement is gone");
+    await client.delete(scope.placements, keyOf(placement));
+    await settled();
+    expect(bindings(scope)).toEqual([]);
+    expect(client.objects(scope.placements)).toEqual([]);
+  });
+});
+
+describe("the scheduler", () => {
+  it("schedules again when a cluster joins, leaves, gets a label, loses a taint, or becomes eligible", async () => {
+    const labelSelector = { matchLabels: { env: "prod" } };
+    const required = { clusterSelectorTerms: [{ labelSelector }] };
+    const labels = { env: "prod" };
+    client.seed(
+      MEMBER_CLUSTERS,
+      fakeMember("labelled", { labels }),
+      fakeMember("plain"),
+      fakeMember("tainted", { labels, taints: [{ key: "k", effect: "NoSchedule" }] }),
+      fakeMember("sick", { labels, joined: "Unknown" }),
+    );
+    seedPlacement({
+      affinity: { clusterAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } },
+    });
+    await startProgram();
+    expect(placed()).toBe("labelled:Scheduled");
+    await changeMember("plain", { labels });
+    expect(placed()).toBe("labelled:Scheduled plain:Scheduled");
+    await changeMember("tainted", { labels });
+    await changeMember("sick", { labels });
+    expect(placed()).toBe("labelled:Scheduled plain:Scheduled sick:Scheduled tainted:Scheduled");
+    await client.create(MEMBER_CLUSTERS, fakeMember("new", { labels }));
+    await changeMember("new", { labels });
+    await client.delete(MEMBER_CLUSTERS, objectKey(undefined, "plain"));
+    await settled();
+    expect(placed()).toBe(
+      "labelled:Scheduled new:Scheduled plain:Unscheduled sick:Scheduled tainted:Scheduled",
+    );
+  });
+
+  it("keeps clusters that lose their labels, and drops them when the policy changes", async () => {
+    seedMembers("a", "b");
+    seedPlacement();
+    await startProgram();
+    await changeMember("a", { taints: [{ key: "k", effect: "NoSchedule" }] });
+    expect(placed()).toBe("a:Scheduled b:Scheduled");
+    await client.mergePatch(CLUSTER_SCOPE.policySnapshots, objectKey(undefined, "p-0"), {
+      metadata: { labels: { [LATEST_SNAPSHOT_LABEL]: "false" } },
+    });
+    seedSnapshot({ tolerations: [{ key: "other", operator: "Exists" }] }, CLUSTER_SCOPE, 1);
+    await settled();
+    expect(placed()).toBe("a:Unscheduled b:Scheduled");
+    const [a, b] = bindings();
+    expect(a?.metadata.annotations).toEqual({ [PREVIOUS_BINDING_STATE_ANNOTATION]: "Scheduled" });
+    expect(b?.spec.schedulingPolicySnapshotName).toBe("p-1");
+    expect(snapshotStatus("p-1")).toMatchObject({ observedCRPGeneration: 2 });
+    await changeMember("a", {});
+    expect(placed()).toBe("a:Scheduled b:Scheduled");
+    expect(bindings()[0]?.metadata.annotations ?? {}).toEqual({});
+  });
+
+  it("scales with the annotation of the policy snapshot", async () => {
+    seedMembers("a", "b", "c");
+    seedPlacement({ placementType: "PickN", numberOfClusters: 1 });
+    await startProgram();
+    expect(placed()).toBe("c:Scheduled");
+    const scale = async (count: number): Promise<void> => {
+      await client.mergePatch(CLUSTER_SCOPE.policySnapshots, objectKey(undefined, "p-0"), {
+        metadata: { annotations: { [NUMBER_OF_CLUSTERS_ANNOTATION]: String(count) } },
+      });
+      await settled();
+    };
+    await scale(2);
+    expect(placed()).toBe("b:Scheduled c:Scheduled");
+    await scale(1);
+    expect(placed()).toBe("b:Unscheduled c:Scheduled");
+    await scale(2);
+    expect(placed()).toBe("b:Scheduled c:Scheduled");
+  });
+
+  it("releases a binding that is evicted, and picks again", async () => {
+    seedMembers("a", "b");
+    seedPlacement({ placementType: "PickN", numberOfClusters: 1 });
+    await startProgram();
+    await changeMember("b", { taints: [{ key: "k", effect: "NoSchedule" }] });
+    const [evicted] = bindings();
+    if (evicted === undefined) throw new Error("nothing is placed");
+    await client.delete(CLUSTER_SCOPE.bindings, keyOf(evicted));
+    await settled();
+    expect(placed()).toBe("a:Scheduled");
+  });
+
+  it("does nothing about heartbeats, nor about the usage that no unfulfilled policy reads", async () => {
+    seedMembers("a", "b");
+    seedPlacement({ placementType: "PickN", numberOfClusters: 1 });
+    await startProgram();
+    client.writes.length = 0;
+    await changeMember("a", { heartbeat: "2026-06-01T00:01:00Z", available: { cpu: "1" } });
+    await changeMember("a", { heartbeat: "2026-06-01T00:02:00Z", available: { cpu: "2" } });
+    expect(client.writes.filter((it) => it.resource !== "memberclusters")).toEqual([]);
+  });
+
+  it("takes no member for dead because it has just started itself, unless the one before it did", async () => {
+    const lost = fakeMember("lost");
+    lost.status?.conditions?.push({
+      type: "Healthy",
+      status: "False",
+      reason: "HeartbeatLost",
+      message: "",
+      lastTransitionTime: "2026-06-01T00:00:00Z",
+    });
+    client.seed(MEMBER_CLUSTERS, fakeMember("quiet", { heartbeat: "2020-01-01T00:00:00Z" }), lost);
+    seedPlacement();
+    await startProgram();
+    expect(placed()).toBe("quiet:Scheduled");
+    await changeMember("lost", { heartbeat: "2026-06-01T00:09:00Z" });
+    expect(placed()).toBe("lost:Scheduled quiet:Scheduled");
+  });
+
+  it("picks no cluster whose heartbeat it has not seen for 5 minutes", async () => {
+    seedMembers("a", "b");
+    seedPlacement({ placementType: "PickN", numberOfClusters: 0 });
+    await startProgram();
+    await clock.advance(200_000);
+    await changeMember("a", { heartbeat: "2026-06-01T00:03:00Z" });
+    await clock.advance(150_000);
+    await client.mergePatch(CLUSTER_SCOPE.policySnapshots, objectKey(undefined, "p-0"), {
+      metadata: { annotations: { [NUMBER_OF_CLUSTERS_ANNOTATION]: "2" } },
+    });
+    await settled();
+    expect(placed()).toBe("a:Scheduled");
+    expect(snapshotStatus()?.targetClusters).toContainEqual({
+      clusterName: "b",
+      selected: false,
+      reason: "ClusterEligibility: no heartbeat of the cluster was received for 5 minutes",
+    });
+    await changeMember("b", { heartbeat: "2026-06-01T00:07:00Z" });
+    expect(placed()).toBe("a:Scheduled b:Scheduled");
+  });
+});

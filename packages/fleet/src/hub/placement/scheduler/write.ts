@@ -1,0 +1,87 @@
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { inParallel } from "@fairlead/base/parallel.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import {
+  BINDING_FINALIZER,
+  PLACEMENT_MANAGER,
+  PREVIOUS_BINDING_STATE_ANNOTATION,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
+import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import type { PatchedBinding, Schedule } from "#placement/scheduling/schedule.ts";
+
+/** Requests at the same time for one placement. */
+const WRITES_AT_ONCE = 16;
+
+interface Target {
+  readonly client: KubeClient;
+  readonly of: Resource<ResourceBinding>;
+  /** The name of the policy snapshot in force. */
+  readonly snapshot: string;
+  readonly signal: AbortSignal;
+}
+
+/** One request for each binding that changes. New ones first: nothing is removed if they cannot be written. */
+export async function writeSchedule(
+  target: Target,
+  { create, patch, unschedule, release }: Schedule,
+): Promise<void> {
+  await inParallel(release, WRITES_AT_ONCE, (it) =>
+    removeFinalizer(target.client, target.of, it, { finalizer: BINDING_FINALIZER, signal: target.signal }),
+  );
+  await inParallel(create, WRITES_AT_ONCE, (it) => createBinding(target, it));
+  await inParallel(patch, WRITES_AT_ONCE, (it) => patchBinding(target, it));
+  await inParallel(unschedule, WRITES_AT_ONCE, (it) => unscheduleBinding(target, it));
+}
+
+async function createBinding({ client, of, signal }: Target, binding: ResourceBinding): Promise<void> {
+  try {
+    await client.create(of, binding, { fieldManager: PLACEMENT_MANAGER, signal });
+  } catch (error) {
+    if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+    // Of the last pass, and not in the store yet.
+    throw new FleetError("API_CONFLICT", `${of.kind} ${keyOf(binding)} exists already`, { cause: error });
+  }
+}
+
+async function patchBinding(target: Target, { binding, state, decision }: PatchedBinding): Promise<void> {
+  const isBack = state !== binding.spec.state;
+  await patchWith(target, binding, {
+    // Restores only the binding that was read: the rollout may have removed it since.
+    metadata: isBack
+      ? { ...versionOf(binding), annotations: { [PREVIOUS_BINDING_STATE_ANNOTATION]: null } }
+      : {},
+    spec: {
+      ...(isBack ? { state } : {}),
+      schedulingPolicySnapshotName: target.snapshot,
+      // A merge patch keeps what it does not name.
+      clusterDecision: { ...decision, clusterScore: decision.clusterScore ?? null },
+    },
+  });
+}
+
+async function unscheduleBinding(target: Target, binding: ResourceBinding): Promise<void> {
+  const annotations = { [PREVIOUS_BINDING_STATE_ANNOTATION]: binding.spec.state };
+  // The annotation has to say what the state was: the rollout may just be changing it.
+  await patchWith(target, binding, {
+    metadata: { ...versionOf(binding), annotations },
+    spec: { state: "Unscheduled" },
+  });
+}
+
+function versionOf({ metadata: { uid, resourceVersion } }: ResourceBinding): object {
+  return { uid, resourceVersion };
+}
+
+async function patchWith(
+  { client, of, signal }: Target,
+  binding: ResourceBinding,
+  patch: object,
+): Promise<void> {
+  await client
+    .mergePatch(of, keyOf(binding), patch, { fieldManager: PLACEMENT_MANAGER, signal })
+    .catch(ignoreNotFound);
+}
