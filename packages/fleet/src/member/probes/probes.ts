@@ -1,11 +1,14 @@
 import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { byText } from "@fairlead/base/text.ts";
 import { delay } from "@fairlead/base/clock.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { CUT_OFF_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { fleetImportOf } from "../hub-cluster.ts";
 import { serviceOfSliceImport } from "../informers.ts";
-import type { Session } from "../session.ts";
+import { isLegacyHub, type Session } from "../session.ts";
 import { isParallel } from "../fleet-addresses.ts";
 import { PathWatch } from "./path-watch.ts";
 import { ProbeTally } from "./tally.ts";
@@ -93,6 +96,11 @@ export class Probes implements AsyncDisposable {
     );
   }
 
+  /** The clusters to which the data path is cut. */
+  get cutOff(): readonly string[] {
+    return [...this.#suspects.values()].flatMap((it) => (it.isCut ? [it.cluster] : [])).toSorted(byText);
+  }
+
   /**
    * Resolves after the first round: an agent that starts while a cluster is suspect must not send traffic to endpoints
    * that its predecessor had dropped.
@@ -101,8 +109,25 @@ export class Probes implements AsyncDisposable {
     const { internalMembers } = this.#session.mailbox;
     this.#running = signal;
     this.#subscription = internalMembers.subscribe(() => void this.#follow());
-    await this.#follow();
+    const wereCut = await this.#readCutOff(signal);
+    const begun = wereCut.map((it) => this.#begin(it, { ...UNBLAMED, isCut: true }));
+    await Promise.all([...begun, this.#follow()]);
     this.#keep(this.#watch.run(signal));
+  }
+
+  /** What the predecessor saw. */
+  async #readCutOff(signal: AbortSignal): Promise<readonly string[]> {
+    const { hub, cluster, deps } = this.#session;
+    if (isLegacyHub(this.#session) || isParallel(this.#session)) return [];
+    try {
+      // Members may not read Leases. This changes nothing.
+      const lease = await hub.mergePatch(LEASES, objectKey(mailboxOf(cluster), cluster), {}, { signal });
+      const names = (lease.metadata.annotations?.[CUT_OFF_ANNOTATION] ?? "").split(",");
+      return this.#others().filter((it) => names.includes(it));
+    } catch (error) {
+      deps.log.info("cannot read which clusters were cut off", { error: messageOf(error) });
+      return [];
+    }
   }
 
   isAlive(cluster: string, addresses: readonly string[]): boolean {
