@@ -10,6 +10,7 @@ import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
+import { createSelecting } from "./selecting.ts";
 import { createPlacementInformers, type PlacementInformers } from "./informers.ts";
 
 /** What every controller of placements is given. */
@@ -23,8 +24,8 @@ export interface PlacementParts {
 }
 
 /** In no order: each goes by what it finds. */
-function createControllers(_parts: PlacementParts): readonly Controller[] {
-  return [];
+function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): readonly Controller[] {
+  return [...stack.use(createSelecting(parts)).controllers];
 }
 
 /** Between two attempts, growing. Unit: milliseconds. */
@@ -76,7 +77,7 @@ async function run(parts: Omit<PlacementParts, "informers">, signal: AbortSignal
     informer.start(signal);
   }
   await Promise.all(all.map((it) => it.synced(signal)));
-  for (const controller of createControllers({ ...parts, informers })) {
+  for (const controller of createControllers({ ...parts, informers }, stack)) {
     stack.use(controller);
     await controller.start(signal);
   }

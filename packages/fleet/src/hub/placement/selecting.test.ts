@@ -1,0 +1,273 @@
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { noMetrics } from "@fairlead/base/metrics.none.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { apiVersionOf, type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  CLUSTER_PLACEMENT_FINALIZER,
+  LATEST_SNAPSHOT_LABEL,
+  NEXT_SNAPSHOT_DETECTED_ANNOTATION,
+  PARENT_PLACEMENT_LABEL,
+  RESOURCE_INDEX_LABEL,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
+import type {
+  Placement,
+  PlacementSpec,
+  ResourceSnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { KindTable } from "#placement/selection/kinds.ts";
+import { createPlacementInformers } from "./informers.ts";
+import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope, SCOPES } from "./scopes.ts";
+import { createSelecting, type Selecting } from "./selecting.ts";
+
+const NAMESPACES = resource("v1", "Namespace", "namespaces", "Cluster");
+const CONFIG_MAPS = resource("v1", "ConfigMap", "configmaps");
+const SECRETS = resource("v1", "Secret", "secrets");
+const DEPLOYMENTS = resource("apps/v1", "Deployment", "deployments");
+const ROLES = resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", "Cluster");
+const WIDGETS = resource("example.com/v1", "Widget", "widgets");
+
+function tableOf(...kinds: readonly Resource[]): KindTable {
+  const groups = Map.groupBy(kinds, (it) => it.group);
+  return new KindTable(
+    [...groups].map(([group, of]) => ({ group, versions: [{ version: of[0]?.version ?? "", kinds: of }] })),
+  );
+}
+
+let clock: FakeClock;
+let client: FakeKubeClient;
+let stop: AbortController;
+let selecting: Selecting;
+let served: KindTable;
+
+async function startProgram(): Promise<void> {
+  stop = new AbortController();
+  const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
+  const informers = createPlacementInformers(client, deps);
+  selecting = createSelecting({ client, informers, deps }, { discover: () => Promise.resolve(served) });
+  for (const it of selecting.controllers) await it.start(stop.signal);
+  await settled();
+}
+
+async function stopProgram(): Promise<void> {
+  stop.abort();
+  for (const it of selecting.controllers) await it[Symbol.asyncDispose]();
+  await selecting[Symbol.asyncDispose]();
+}
+
+/** Until nothing is written any more, at this moment of the clock. */
+async function settled(): Promise<void> {
+  for (let before = -1; before !== client.writes.length;) {
+    before = client.writes.length;
+    for (let turn = 0; turn < 50; turn += 1) await clock.advance(1);
+  }
+}
+
+async function after(ms: number): Promise<void> {
+  await clock.advance(ms);
+  await settled();
+}
+
+beforeEach(() => {
+  clock = new FakeClock();
+  client = new FakeKubeClient(clock);
+  served = tableOf(NAMESPACES, CONFIG_MAPS, SECRETS, DEPLOYMENTS, ROLES);
+});
+afterEach(() => stopProgram());
+
+const namespaceSelector = { group: "", version: "v1", kind: "Namespace", name: "shop" };
+const shop: KubeObject = { metadata: { name: "shop" } };
+
+function object(of: Resource, name: string, rest: object = {}): KubeObject {
+  const namespace = of.namespaced ? { namespace: "shop" } : {};
+  return { apiVersion: apiVersionOf(of), kind: of.kind, metadata: { name, ...namespace }, ...rest };
+}
+
+function seedPlacement(spec: Partial<PlacementSpec> = {}, scope: PlacementScope = CLUSTER_SCOPE): void {
+  const isCluster = scope === CLUSTER_SCOPE;
+  client.seed(scope.placements, {
+    metadata: { name: "p", ...(isCluster ? {} : { namespace: "shop" }) },
+    spec: {
+      resourceSelectors: [isCluster ? namespaceSelector : { group: "", version: "v1", kind: "ConfigMap" }],
+      ...spec,
+    },
+  });
+}
+
+const placement = (scope = CLUSTER_SCOPE): Placement | undefined => client.objects(scope.placements)[0];
+const snapshots = (scope = CLUSTER_SCOPE): ResourceSnapshot[] => client.objects(scope.resourceSnapshots);
+const latest = (scope = CLUSTER_SCOPE): ResourceSnapshot[] =>
+  snapshots(scope).filter((it) => it.metadata.labels?.[LATEST_SNAPSHOT_LABEL] === "true");
+const placed = (snapshot: ResourceSnapshot | undefined): string[] =>
+  (snapshot?.spec.selectedResources ?? []).map((it) => `${it.kind}/${it.metadata.name}`);
+
+describe.each(SCOPES)("the snapshots of $placements.kind", (scope) => {
+  it("begin with one policy snapshot and one resource snapshot, and a restart writes nothing", async () => {
+    client.seed(NAMESPACES, shop);
+    client.seed(CONFIG_MAPS, object(CONFIG_MAPS, "settings", { data: { a: "1" } }));
+    seedPlacement({}, scope);
+    await startProgram();
+    expect(client.objects(scope.policySnapshots).map((it) => it.metadata.name)).toEqual(["p-0"]);
+    expect(snapshots(scope).map((it) => it.metadata.name)).toEqual(["p-0-snapshot"]);
+    expect(placed(latest(scope)[0])).toContain("ConfigMap/settings");
+    expect(placement(scope)?.status).toMatchObject({
+      observedResourceIndex: "0",
+      conditions: [
+        { type: `${scope.conditionPrefix}Scheduled`, status: "Unknown", reason: "SchedulePending" },
+      ],
+    });
+    // The finalizer, two snapshots, and at most two statuses: before and after the snapshot came.
+    expect(client.writes.length).toBeLessThanOrEqual(5);
+    await stopProgram();
+    client.writes.length = 0;
+    await startProgram();
+    expect(client.writes).toEqual([]);
+  });
+
+  it("go with their placement", async () => {
+    client.seed(NAMESPACES, shop);
+    seedPlacement({}, scope);
+    await startProgram();
+    const key = scope === CLUSTER_SCOPE ? objectKey(undefined, "p") : objectKey("shop", "p");
+    client.seed(scope.bindings, {
+      metadata: {
+        name: "p-b",
+        ...(scope === CLUSTER_SCOPE ? {} : { namespace: "shop" }),
+        labels: { [PARENT_PLACEMENT_LABEL]: "p" },
+        finalizers: ["test/hold"],
+      },
+      spec: {
+        state: "Bound",
+        resourceSnapshotName: "p-0-snapshot",
+        schedulingPolicySnapshotName: "p-0",
+        targetCluster: "b",
+        clusterDecision: { clusterName: "b", selected: true, reason: "" },
+      },
+    });
+    await client.delete(scope.placements, key);
+    await settled();
+    // The placement has the deleteStrategy for what is placed: it stays until the last binding is gone.
+    expect(placement(scope)).toBeDefined();
+    expect(client.objects(scope.bindings)[0]?.metadata.deletionTimestamp).toBeDefined();
+    expect(snapshots(scope)).toHaveLength(1);
+    const bindingKey = scope === CLUSTER_SCOPE ? objectKey(undefined, "p-b") : objectKey("shop", "p-b");
+    await client.mergePatch(scope.bindings, bindingKey, { metadata: { finalizers: null } });
+    await settled();
+    expect(placement(scope)).toBeUndefined();
+    expect(snapshots(scope)).toEqual([]);
+    expect(client.objects(scope.policySnapshots)).toEqual([]);
+    expect(selecting.resources.watched).toEqual([]);
+  });
+});
+
+describe("a resource snapshot", () => {
+  const change = (value: string): Promise<unknown> =>
+    client.mergePatch(CONFIG_MAPS, objectKey("shop", "settings"), { data: { a: value } });
+  beforeEach(() => {
+    client.seed(NAMESPACES, shop);
+    client.seed(CONFIG_MAPS, object(CONFIG_MAPS, "settings", { data: { a: "1" } }));
+  });
+
+  it("follows a change after it was collected for 15 s, and 30 s after the one before, once", async () => {
+    seedPlacement();
+    await startProgram();
+    await after(5_000);
+    await change("2");
+    await after(5_000);
+    await change("3");
+    expect(latest()[0]?.metadata.annotations?.[NEXT_SNAPSHOT_DETECTED_ANNOTATION]).toBeDefined();
+    await after(15_000);
+    expect(snapshots()).toHaveLength(1);
+    await after(10_000);
+    expect(snapshots()).toHaveLength(2);
+    const [only, ...others] = latest();
+    expect(others).toEqual([]);
+    expect(only?.metadata.name).toBe("p-1-snapshot");
+    expect(only?.spec.selectedResources[1]).toMatchObject({ data: { a: "3" } });
+    await after(60_000);
+    expect(snapshots()).toHaveLength(2);
+  });
+
+  it("is not made for a change that was reverted", async () => {
+    seedPlacement();
+    await startProgram();
+    await change("2");
+    await settled();
+    await change("1");
+    await after(120_000);
+    expect(snapshots()).toHaveLength(1);
+    expect(latest()[0]?.metadata.annotations?.[NEXT_SNAPSHOT_DETECTED_ANNOTATION]).toBeUndefined();
+  });
+
+  it("is made at once for a changed placement", async () => {
+    seedPlacement();
+    await startProgram();
+    await client.mergePatch(CLUSTER_SCOPE.placements, objectKey(undefined, "p"), {
+      spec: { resourceSelectors: [{ ...namespaceSelector, selectionScope: "NamespaceOnly" }] },
+    });
+    await settled();
+    expect(placed(latest()[0])).toEqual(["Namespace/shop"]);
+    expect(latest()[0]?.metadata.labels?.[RESOURCE_INDEX_LABEL]).toBe("1");
+    expect(placement()?.metadata.finalizers).toEqual([CLUSTER_PLACEMENT_FINALIZER]);
+  });
+
+  it("waits while the API server answers with errors, and drops nothing", async () => {
+    seedPlacement();
+    await startProgram();
+    client.refuseReads = new Error("the server is overloaded");
+    client.dropWatches();
+    await after(300_000);
+    await stopProgram();
+    client.refuseReads = undefined;
+    await startProgram();
+    expect(snapshots()).toHaveLength(1);
+  });
+
+  it("has the objects of a kind as soon as the kind is served, and keeps them while its group is broken", async () => {
+    seedPlacement();
+    await startProgram();
+    served = tableOf(NAMESPACES, CONFIG_MAPS, WIDGETS);
+    client.seed(WIDGETS, object(WIDGETS, "w", { spec: { size: 1 } }));
+    await after(300_000);
+    await after(60_000);
+    expect(placed(latest()[0])).toEqual(["Namespace/shop", "ConfigMap/settings", "Widget/w"]);
+    await stopProgram();
+    const groups = tableOf(NAMESPACES, CONFIG_MAPS).groups;
+    served = new KindTable([
+      ...groups,
+      { group: "example.com", versions: [], problem: "service unavailable" },
+    ]);
+    await startProgram();
+    await change("2");
+    await after(60_000);
+    expect(latest()[0]?.metadata.name).toBe("p-2-snapshot");
+    expect(placed(latest()[0])).toEqual(["Namespace/shop", "ConfigMap/settings", "Widget/w"]);
+  });
+
+  it("is left to update runs with strategy External", async () => {
+    seedPlacement({ strategy: { type: "External" } }, NAMESPACED_SCOPE);
+    await startProgram();
+    expect(snapshots(NAMESPACED_SCOPE)).toEqual([]);
+    expect(client.objects(NAMESPACED_SCOPE.policySnapshots)).toHaveLength(1);
+  });
+});
+
+describe("the status", () => {
+  it("says which field of the selectors is wrong", async () => {
+    seedPlacement({ resourceSelectors: [{ group: "", version: "v1", kind: "ConfigMap", name: "a" }] });
+    await startProgram();
+    expect(placement()?.status?.conditions).toMatchObject([
+      {
+        type: "ClusterResourcePlacementScheduled",
+        status: "False",
+        reason: "InvalidResourceSelectors",
+        message: expect.stringContaining("spec.resourceSelectors[0].kind: ConfigMap is namespaced") as string,
+      },
+    ]);
+    expect(snapshots()).toEqual([]);
+  });
+});
