@@ -1,5 +1,8 @@
 import { byText } from "./text.ts";
 
+/** Deeper than any schema of a CRD, and far from where recursion over a value would exhaust the stack. */
+export const MAX_NESTING = 512;
+
 /** A JSON value. */
 export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 export interface JsonObject {
@@ -42,4 +45,11 @@ export function cloneJson<T>(value: T): T {
   const copy: Record<string, unknown> = {};
   for (const key of Object.keys(value)) copy[key] = cloneJson(value[key]);
   return copy as T;
+}
+
+/** Whether objects and lists are nested more than `levels` deep. Looks no deeper than that. */
+export function nestsDeeperThan(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels <= 0) return true;
+  return Object.values(value).some((item) => nestsDeeperThan(item, levels - 1));
 }

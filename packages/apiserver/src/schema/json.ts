@@ -1,10 +1,8 @@
 import { isInt64, isRounded, parseExact } from "@fairlead/base/exact-json.ts";
+import { MAX_NESTING } from "@fairlead/base/json.ts";
 import { finish, type Steps } from "@fairlead/base/turn.ts";
 import { badRequest } from "#status.ts";
 import { fieldPath, FoundPaths } from "./found-paths.ts";
-
-/** Deeper than any schema of a CRD, and far from where recursion over a value would exhaust the stack. */
-export const MAX_NESTING = 512;
 
 export interface Parsed {
   readonly value: unknown;
@@ -149,11 +147,4 @@ function enterKey(frame: Frame | undefined, key: string, found: FoundPaths): voi
 function nextItem(frame: Frame): void {
   frame.index++;
   frame.path = `${frame.base}[${frame.index}]`;
-}
-
-/** Whether objects and lists are nested more than `levels` deep. Looks no deeper than that. */
-export function nestsDeeperThan(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels <= 0) return true;
-  return Object.values(value).some((item) => nestsDeeperThan(item, levels - 1));
 }

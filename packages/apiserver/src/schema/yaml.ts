@@ -10,10 +10,11 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from "yaml";
+import { MAX_NESTING } from "@fairlead/base/json.ts";
 import { finish, type Steps } from "@fairlead/base/turn.ts";
 import { badRequest, tooLarge } from "#status.ts";
 import { fieldPath, FoundPaths } from "./found-paths.ts";
-import { MAX_NESTING, parseJsonSteps, type Parsed } from "./json.ts";
+import { parseJsonSteps, type Parsed } from "./json.ts";
 
 /**
  * Longest text that is parsed as YAML: the parser takes a microsecond or two per character, and blocks other requests for

@@ -54,6 +54,8 @@ export const GRANTED_CIDRS_ANNOTATION = "fairlead.dev/granted-cidrs";
 export const ADDRESSES_BOUNDED = "fairlead.dev/AddressesBounded";
 /** Annotation of a binding: what its cluster had before a staged update run changed it (`updates/staged/rollback.ts`). */
 export const BEFORE_UPDATE_RUN_ANNOTATION = "fairlead.dev/before-update-run";
+/** Annotation of a Work: what it was made from and how many Works were made from it (`placement/works/inputs.ts`). */
+export const WORK_INPUTS_ANNOTATION = "fairlead.dev/work-inputs";
 /** Of everything that `fairlead verify` creates in a cluster; its value is the id of the run. */
 export const RUN_LABEL = "fairlead.dev/verify";
 const RUN_NAMESPACE = /^fairlead-verify-[\da-f]{8}$/;

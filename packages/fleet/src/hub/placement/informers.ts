@@ -23,6 +23,7 @@ import type {
   SchedulingPolicySnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { isNotable } from "#placement/works/details.ts";
 import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope } from "./scopes.ts";
 
 /** Index by the placement: the key that `placementOf` returns. */
@@ -45,7 +46,7 @@ export interface ScopeInformers {
 export interface PlacementInformers {
   readonly cluster: ScopeInformers;
   readonly namespaced: ScopeInformers;
-  /** Without manifests. */
+  /** Without manifests, and of the conditions of manifests only those that a binding reports. */
   readonly works: Informer<Work>;
   readonly clusterOverrideSnapshots: Informer<ClusterResourceOverrideSnapshot>;
   readonly overrideSnapshots: Informer<ResourceOverrideSnapshot>;
@@ -79,14 +80,21 @@ export function placementOf({ metadata: { namespace, labels } }: KubeObject): Ob
 }
 
 /** The key of the binding that a Work belongs to. */
-function bindingOf({ metadata: { labels } }: KubeObject): ObjectKey {
+export function bindingOf({ metadata: { labels } }: KubeObject): ObjectKey {
   return objectKey(labels?.[PARENT_PLACEMENT_NAMESPACE_LABEL], labels?.[PARENT_BINDING_LABEL] ?? "");
 }
 
 function withoutResources(it: ResourceSnapshot): ResourceSnapshot {
   return { ...it, spec: { selectedResources: [] } };
 }
+/** Without manifests, and without what it reports of objects that are as they should be. */
 function withoutManifests(it: Work): Work {
   const { workload: _, ...spec } = it.spec;
-  return { ...it, spec };
+  const { status } = it;
+  if (status?.manifestConditions == null) return { ...it, spec };
+  return {
+    ...it,
+    spec,
+    status: { ...status, manifestConditions: status.manifestConditions.filter(isNotable) },
+  };
 }

@@ -1,0 +1,202 @@
+import { inParallel } from "@fairlead/base/parallel.ts";
+import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
+import { findCondition, setCondition } from "@fairlead/kube/objects/conditions.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
+import type { ReconcileResult } from "@fairlead/kube/types.ts";
+import {
+  LATEST_SNAPSHOT_LABEL,
+  PLACEMENT_MANAGER,
+  PREVIOUS_BINDING_STATE_ANNOTATION,
+  RESOURCE_INDEX_LABEL,
+  SUBINDEX_ANNOTATION,
+  WORK_FINALIZER,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
+import type {
+  ApplyStrategy,
+  Placement,
+  ResourceBinding,
+  ResourceSnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { ROLLOUT_STARTED } from "#placement/conditions.ts";
+import { applicableOverrides, candidatesFor } from "#placement/overrides/match.ts";
+import {
+  type ApplicableOverrides,
+  completeStrategy,
+  planRollout,
+  type Target,
+} from "#placement/rollout/plan.ts";
+import { findSnapshot } from "../contents.ts";
+import { OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
+import { overriddenCluster, type RolloutParts, scopeOfKey } from "../parts.ts";
+
+/** At the same time, for one placement. */
+const WRITES = 16;
+const NO_OVERRIDES: ApplicableOverrides = { cluster: [], namespaced: [] };
+
+export class RolloutReconciler {
+  readonly #parts: RolloutParts;
+  readonly #bindings: ReadonlyMap<ScopeInformers, OwnWrites<ResourceBinding>>;
+
+  constructor(parts: RolloutParts) {
+    this.#parts = parts;
+    const { informers, deps } = parts;
+    const writesOf = ({ bindings }: ScopeInformers) =>
+      new OwnWrites({ informer: bindings, index: OF_PLACEMENT, valueOf: placementOf, clock: deps.clock });
+    this.#bindings = new Map([informers.cluster, informers.namespaced].map((it) => [it, writesOf(it)]));
+  }
+
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const scope = scopeOfKey(this.#parts.informers, key);
+    const placement = scope.placements.store.get(key);
+    // The scheduler deletes the bindings of a placement that goes; staged runs roll out where the strategy leaves it to them.
+    if (placement === undefined || isDeleting(placement)) return;
+    if (placement.spec.strategy?.type === "External") return;
+    const bindings = this.#bindings.get(scope)?.list(key) ?? [];
+    const snapshot = latestSnapshot(scope, key);
+    if (snapshot === undefined || bindings.length === 0) return;
+    const plan = planRollout({
+      placement,
+      snapshot: snapshot.metadata.name,
+      bindings,
+      overridesOf: await this.#overridesOf(scope, placement, snapshot, signal),
+      nowMs: this.#parts.deps.clock.now(),
+    });
+    const to = { snapshot: snapshot.metadata.name, placement };
+    await inParallel(plan.remove, WRITES, (it) => this.#remove(scope, it, signal));
+    await inParallel(plan.roll, WRITES, (it) => this.#roll(scope, it, to, signal));
+    await inParallel(plan.restrategize, WRITES, (it) =>
+      this.#patch(scope, it, { spec: { applyStrategy: strategyPatch(it, placement) } }, signal),
+    );
+    await inParallel(plan.waiting, WRITES, (it) => this.#tellWaiting(scope, it, signal));
+    return plan.recheckMs === undefined ? {} : { requeueAfterMs: plan.recheckMs };
+  }
+
+  async #overridesOf(
+    scope: ScopeInformers,
+    placement: Placement,
+    snapshot: ResourceSnapshot,
+    signal: AbortSignal,
+  ): Promise<(cluster: string) => ApplicableOverrides> {
+    const { informers, members, contents } = this.#parts;
+    const { name, namespace } = placement.metadata;
+    const candidates = candidatesFor(
+      { name, namespace },
+      informers.clusterOverrideSnapshots.store.list(),
+      informers.overrideSnapshots.store.list(),
+    );
+    if (candidates.cluster.length + candidates.namespaced.length === 0) return () => NO_OVERRIDES;
+    const group = findSnapshot(scope, namespace, snapshot.metadata.name);
+    const { selecting } =
+      group === undefined ? { selecting: new Set<string>() } : await contents.read(scope, group, { signal });
+    return (cluster) => applicableOverrides(candidates, selecting, overriddenCluster(members, cluster));
+  }
+
+  async #remove(scope: ScopeInformers, binding: ResourceBinding, signal: AbortSignal): Promise<void> {
+    const { uid, resourceVersion } = binding.metadata;
+    // The version: the scheduler may have picked the cluster again.
+    const options = {
+      signal,
+      ...(uid === undefined ? {} : { uid }),
+      ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    };
+    await this.#parts.client.delete(scope.scope.bindings, keyOf(binding), options);
+    this.#bindings.get(scope)?.noteDeleted(binding);
+  }
+
+  #roll(
+    scope: ScopeInformers,
+    { binding, overrides }: Target,
+    { snapshot, placement }: { readonly snapshot: string; readonly placement: Placement },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { finalizers = [], annotations = {} } = binding.metadata;
+    const metadata = {
+      ...(finalizers.includes(WORK_FINALIZER) ? {} : { finalizers: [...finalizers, WORK_FINALIZER] }),
+      ...(PREVIOUS_BINDING_STATE_ANNOTATION in annotations
+        ? { annotations: { [PREVIOUS_BINDING_STATE_ANNOTATION]: null } }
+        : {}),
+    };
+    const spec = {
+      state: "Bound",
+      resourceSnapshotName: snapshot,
+      clusterResourceOverrideSnapshots: overrides.cluster.length === 0 ? null : overrides.cluster,
+      resourceOverrideSnapshots: overrides.namespaced.length === 0 ? null : overrides.namespaced,
+      applyStrategy: strategyPatch(binding, placement),
+    };
+    return this.#patch(scope, binding, { metadata, spec }, signal);
+  }
+
+  async #patch(
+    scope: ScopeInformers,
+    binding: ResourceBinding,
+    { metadata, spec }: { readonly metadata?: object; readonly spec: object },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { resourceVersion, uid } = binding.metadata;
+    const patch = { metadata: { ...metadata, resourceVersion, uid }, spec };
+    try {
+      const options = { fieldManager: PLACEMENT_MANAGER, signal };
+      const written = await this.#parts.client.mergePatch(
+        scope.scope.bindings,
+        keyOf(binding),
+        patch,
+        options,
+      );
+      this.#bindings.get(scope)?.note(written);
+    } catch (error) {
+      ignoreNotFound(error);
+    }
+  }
+
+  /** The works controller says that the rollout has started, once a binding has its resources. */
+  async #tellWaiting(scope: ScopeInformers, binding: ResourceBinding, signal: AbortSignal): Promise<void> {
+    const { generation, resourceVersion, uid } = binding.metadata;
+    const next = {
+      type: ROLLOUT_STARTED,
+      status: "False" as const,
+      reason: "RolloutNotStartedYet",
+      message: "The latest resources or overrides wait until other clusters are available, or are left",
+      observedGeneration: generation ?? 0,
+    };
+    const before = binding.status?.conditions;
+    const found = findCondition(before, ROLLOUT_STARTED);
+    if (found?.status === "False" && found.observedGeneration === generation) return;
+    const conditions = setCondition(before, next, this.#parts.deps.clock);
+    const patch = { metadata: { resourceVersion, uid }, status: { conditions } };
+    const options = { subresource: "status" as const, fieldManager: PLACEMENT_MANAGER, signal };
+    await this.#parts.client
+      .mergePatch(scope.scope.bindings, keyOf(binding), patch, options)
+      .catch(ignoreNotFound);
+  }
+}
+
+/** The first part of the latest resource snapshot of a placement; undefined while none is the latest, or it is not complete. */
+function latestSnapshot(scope: ScopeInformers, placement: ObjectKey): ResourceSnapshot | undefined {
+  const latest = [...scope.resourceSnapshots.store.byIndex(OF_PLACEMENT, placement)]
+    .filter(({ metadata: { labels, annotations } }) => {
+      return labels?.[LATEST_SNAPSHOT_LABEL] === "true" && annotations?.[SUBINDEX_ANNOTATION] === undefined;
+    })
+    .toSorted((a, b) => indexOf(b) - indexOf(a))[0];
+  if (latest === undefined) return undefined;
+  const { namespace, name } = latest.metadata;
+  return findSnapshot(scope, namespace, name) === undefined ? undefined : latest;
+}
+
+function indexOf({ metadata: { labels } }: ResourceSnapshot): number {
+  return Number(labels?.[RESOURCE_INDEX_LABEL] ?? "-1");
+}
+
+/** The apply strategy of the placement, as a merge patch of that of the binding. */
+function strategyPatch(
+  { spec }: ResourceBinding,
+  placement: Placement,
+): Record<keyof ApplyStrategy, unknown> {
+  const desired = completeStrategy(placement.spec.strategy?.applyStrategy);
+  const gone = Object.keys(spec.applyStrategy ?? {}).filter((it) => !(it in desired));
+  return { ...Object.fromEntries(gone.map((it) => [it, null])), ...desired } as Record<
+    keyof ApplyStrategy,
+    unknown
+  >;
+}

@@ -1,0 +1,63 @@
+import { sameJson } from "@fairlead/base/json.ts";
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { Change, Controller } from "@fairlead/kube/types.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { ResourceSnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { bindingOf, OF_CLUSTER, OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
+import type { RolloutParts } from "../parts.ts";
+import { WorksReconciler } from "./reconcile.ts";
+
+/** Makes the Works of bindings, and reports in bindings what the members report in Works. Keys are bindings of both scopes. */
+export function createWorks(parts: RolloutParts): Controller {
+  const { informers, members, deps } = parts;
+  const scopes = [informers.cluster, informers.namespaced];
+  const reconciler = new WorksReconciler(parts);
+  return createController(
+    {
+      name: "hub-works",
+      // One placement has a hundred bindings, and each waits for the API server alone.
+      concurrency: 16,
+      reconcile: (key, signal) => reconciler.reconcile(key, signal),
+      sources: [
+        ...scopes.map((it) => watching(it.bindings)),
+        watchingChanges(
+          informers.works,
+          both((it) => [bindingOf(it)]),
+        ),
+        ...scopes.map((it) => watchingChanges(it.resourceSnapshots, (change) => namedBy(it, change))),
+        ...scopes.map((it) =>
+          watchingChanges(members, (change) => (areLabelsSame(change) ? [] : overriddenIn(it, change.key))),
+        ),
+      ],
+    },
+    deps,
+  );
+}
+
+/** Bindings that name a snapshot that came or went, or got its last part. */
+function namedBy({ bindings }: ScopeInformers, { before, after }: Change<ResourceSnapshot>): ObjectKey[] {
+  const snapshot = after ?? before;
+  if (snapshot === undefined || (before !== undefined && after !== undefined)) return [];
+  const { name } = snapshot.metadata;
+  const index = name.slice(0, name.lastIndexOf("-") + 1);
+  return [...bindings.store.byIndex(OF_PLACEMENT, placementOf(snapshot))]
+    .filter((it) => it.spec.resourceSnapshotName.startsWith(index))
+    .map(keyOf);
+}
+
+function areLabelsSame({ before, after }: Change<KubeObject>): boolean {
+  return sameJson(before?.metadata.labels ?? {}, after?.metadata.labels ?? {});
+}
+
+function overriddenIn({ bindings }: ScopeInformers, cluster: string): ObjectKey[] {
+  return [...bindings.store.byIndex(OF_CLUSTER, cluster)]
+    .filter(
+      ({ spec }) =>
+        (spec.clusterResourceOverrideSnapshots ?? []).length + (spec.resourceOverrideSnapshots ?? []).length >
+        0,
+    )
+    .map(keyOf);
+}

@@ -1,0 +1,61 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { configMap, FakeFleet, SHOP } from "../fleet.fake.ts";
+import { createRollout } from "../rollout/controller.ts";
+import { createWorks } from "./controller.ts";
+
+const fleets: FakeFleet[] = [];
+afterEach(async () => {
+  for (const it of fleets.splice(0)) await it.stop();
+});
+
+function fleet(namespace?: string): FakeFleet {
+  const made = new FakeFleet(namespace);
+  fleets.push(made);
+  return made;
+}
+
+describe.each([undefined, "team"])("a placement in namespace %s", (namespace) => {
+  it("becomes a Work in the mailbox of each cluster, and the conditions of its binding follow that of the Work", async () => {
+    const it = fleet(namespace);
+    it.members("a");
+    it.placement();
+    await it.snapshot(0, [SHOP, configMap("one")]);
+    it.bind("a");
+    await it.start(createRollout, createWorks);
+    await it.settle();
+    expect(it.binding("a").spec).toMatchObject({ state: "Bound", resourceSnapshotName: "app-0-snapshot" });
+    expect(it.works("a")).toMatchObject([
+      {
+        metadata: {
+          namespace: "fleet-member-a",
+          name: namespace === undefined ? "app-work" : "team.app-work",
+          labels: {
+            "kubernetes-fleet.io/parent-CRP": "app",
+            "kubernetes-fleet.io/parent-resource-binding": "app-a-00000000",
+            "kubernetes-fleet.io/parent-resource-snapshot-index": "0",
+          },
+          annotations: { "kubernetes-fleet.io/parent-resource-snapshot-name": "app-0-snapshot" },
+        },
+        spec: {
+          workload: { manifests: [SHOP, configMap("one")] },
+          applyStrategy: { type: "ClientSideApply" },
+        },
+      },
+    ]);
+    expect(it.conditions("a")).toEqual([
+      "RolloutStarted=True RolloutStarted",
+      "Overridden=True NoOverrideSpecified",
+      "WorkSynchronized=True AllWorkSynced",
+      "Applied=Unknown ApplyInProgress",
+    ]);
+    await it.answer("a");
+    await it.settle();
+    expect(it.conditions("a").slice(3)).toEqual([
+      "Applied=True AllWorkHaveBeenApplied",
+      "Available=True AllWorkAreAvailable",
+    ]);
+    it.client.writes.length = 0;
+    await it.settle(60_000);
+    expect(it.client.writes).toEqual([]);
+  });
+});

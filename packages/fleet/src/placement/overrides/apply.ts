@@ -1,0 +1,90 @@
+import { applyJsonPatch, JsonPatchError } from "@fairlead/base/json-patch.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { OverrideError, type ResolvedOverride, type ResolvedPatch, type SelectedObject } from "./resolve.ts";
+
+/**
+ * The objects as a cluster gets them: in order, without those that an override deletes. Objects that no override selects are the
+ * same ones.
+ *
+ * @throws {OverrideError} A patch does not fit an object.
+ */
+export function applyOverrides(
+  objects: readonly KubeObject[],
+  overrides: readonly ResolvedOverride[],
+): readonly KubeObject[] {
+  const active = overrides.filter((it) => it.steps.length > 0);
+  if (active.length === 0) return objects;
+  const bySelected = new Map<string, ResolvedOverride[]>();
+  for (const override of active)
+    for (const selected of override.selected) {
+      const key = keyOfSelected(selected);
+      const present = bySelected.get(key);
+      if (present === undefined) bySelected.set(key, [override]);
+      else if (!present.includes(override)) present.push(override);
+    }
+  return objects.flatMap((object) => {
+    const own = selectingKeys(object).map((key) => bySelected.get(key) ?? []);
+    // An override may name a Namespace and an object in it: it applies once, and in its place among the others.
+    const selecting =
+      own.flat().length === 0 ? [] : active.filter((it) => own.some((list) => list.includes(it)));
+    return overridden(object, selecting) ?? [];
+  });
+}
+
+/** The keys of the selectors that select the object: its own, and that of its namespace. */
+export function selectingKeys(object: KubeObject): readonly string[] {
+  const { namespace, name } = object.metadata;
+  const own = keyOfSelected({
+    ...groupVersionOf(object.apiVersion),
+    kind: object.kind ?? "",
+    name,
+    namespace,
+  });
+  return namespace === undefined ? [own] : [own, namespaceKey(namespace)];
+}
+
+export function keyOfSelected({ group, version, kind, namespace, name }: SelectedObject): string {
+  return JSON.stringify([group, version, kind, namespace ?? "", name]);
+}
+
+function namespaceKey(name: string): string {
+  return keyOfSelected({ group: "", version: "v1", kind: "Namespace", name, namespace: undefined });
+}
+
+function groupVersionOf(apiVersion = ""): { readonly group: string; readonly version: string } {
+  const slash = apiVersion.indexOf("/");
+  return { group: apiVersion.slice(0, Math.max(0, slash)), version: apiVersion.slice(slash + 1) };
+}
+
+/** @returns Undefined if the object is deleted. */
+function overridden(object: KubeObject, overrides: readonly ResolvedOverride[]): KubeObject | undefined {
+  let result = object;
+  for (const { snapshot, steps } of overrides)
+    for (const step of steps) {
+      if (step === "delete") return undefined;
+      result = patched(result, step, snapshot);
+    }
+  return result;
+}
+
+function patched(object: KubeObject, patch: readonly ResolvedPatch[], snapshot: string): KubeObject {
+  try {
+    return applyJsonPatch(object, patch.flatMap(strict)) as KubeObject;
+  } catch (error) {
+    if (!(error instanceof JsonPatchError)) throw error;
+    const { namespace, name } = object.metadata;
+    const where = namespace === undefined ? name : `${namespace}/${name}`;
+    throw new OverrideError(`${snapshot} does not fit ${object.kind} "${where}": ${error.message}`);
+  }
+}
+
+/** RFC 6902 replaces what is there only; our patches add it otherwise, as the API server's library does. */
+function strict(patch: ResolvedPatch): Record<string, unknown>[] {
+  const { op, path } = patch;
+  return op === "replace"
+    ? [
+        { op: "remove", path },
+        { ...patch, op: "add" },
+      ]
+    : [{ ...patch }];
+}

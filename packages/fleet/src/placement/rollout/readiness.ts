@@ -1,0 +1,44 @@
+import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import {
+  APPLIED,
+  AVAILABLE,
+  currentCondition,
+  DIFF_REPORTED,
+  OVERRIDDEN,
+  WORK_SYNCHRONIZED,
+} from "../conditions.ts";
+
+/** How far the resources of a binding are. `readyInMs`: when objects whose availability cannot be told count as available. */
+export type Readiness =
+  | { readonly kind: "ready" | "failed" }
+  | { readonly kind: "pending"; readonly readyInMs?: number };
+
+/** Reason of Available where the availability of some objects is not known: they count after a time. */
+export const NOT_TRACKABLE = "NotAllWorkAreAvailabilityTrackable";
+const FAILING = [OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE];
+/** Reasons of False that are no failure yet. */
+const TRANSIENT = new Set([
+  "OverriddenPending",
+  "WorkNotSynchronizedYet",
+  "ApplyPending",
+  "ResourceNotAvailableYet",
+]);
+
+/** @param periodMs - How long after they were applied objects whose availability is not known count as unready. */
+export function readinessOf(binding: ResourceBinding, nowMs: number, periodMs: number): Readiness {
+  if (currentCondition(binding, DIFF_REPORTED)?.status === "True") return { kind: "ready" };
+  const available = currentCondition(binding, AVAILABLE);
+  if (available?.status === "True") {
+    if (available.reason !== NOT_TRACKABLE) return { kind: "ready" };
+    const readyInMs = Date.parse(available.lastTransitionTime) + periodMs - nowMs;
+    return readyInMs > 0 ? { kind: "pending", readyInMs } : { kind: "ready" };
+  }
+  return hasFailed(binding) ? { kind: "failed" } : { kind: "pending" };
+}
+
+export function hasFailed(binding: ResourceBinding): boolean {
+  return FAILING.some((type) => {
+    const condition = currentCondition(binding, type);
+    return condition?.status === "False" && !TRANSIENT.has(condition.reason);
+  });
+}
