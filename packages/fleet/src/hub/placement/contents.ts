@@ -74,7 +74,7 @@ export class ContentsCache {
     this.#maxKept = maxKept;
   }
 
-  /** @throws {FleetError} `API_NOT_FOUND` if a part was deleted meanwhile. */
+  /** @throws {FleetError} `API_NOT_FOUND` if a part was deleted in the meantime. */
   read({ scope }: ScopeInformers, { parts }: SnapshotGroup, options: CallOptions): Promise<SnapshotContents> {
     const key = `${scope.name} ${parts.map((it) => it.metadata.uid ?? keyOf(it)).join(" ")}`;
     const present = this.#entries.get(key);

@@ -10,8 +10,11 @@ import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
-import { createSelecting } from "./selecting.ts";
+import { ContentsCache } from "./contents.ts";
 import { createPlacementInformers, type PlacementInformers } from "./informers.ts";
+import { createRollout } from "./rollout/controller.ts";
+import { createSelecting } from "./selecting.ts";
+import { createWorks } from "./works/controller.ts";
 
 /** What every controller of placements is given. */
 export interface PlacementParts {
@@ -25,7 +28,9 @@ export interface PlacementParts {
 
 /** In no order: each goes by what it finds. */
 function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): readonly Controller[] {
-  return [...stack.use(createSelecting(parts)).controllers];
+  const { client, hub, informers, deps } = parts;
+  const rollout = { client, informers, members: hub.members, contents: new ContentsCache(client), deps };
+  return [...stack.use(createSelecting(parts)).controllers, createRollout(rollout), createWorks(rollout)];
 }
 
 /** Between two attempts, growing. Unit: milliseconds. */

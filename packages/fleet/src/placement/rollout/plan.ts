@@ -106,7 +106,7 @@ function planRemovals(all: readonly Classified[]): {
   const candidates = all.filter(
     ({ binding }) => binding.spec.state === "Unscheduled" && !isDeleting(binding),
   );
-  // What has failed, or never had resources, serves nobody.
+  // The removal of what has failed, or never had resources, makes nothing unavailable.
   const isFree = ({ binding, readiness }: Classified): boolean =>
     readiness.kind === "failed" || binding.spec.resourceSnapshotName === "";
   return {

@@ -8,7 +8,7 @@ import {
   WORK_SYNCHRONIZED,
 } from "../conditions.ts";
 
-/** How far the resources of a binding are. `readyInMs`: when objects whose availability cannot be told count as available. */
+/** How far the resources of a binding are. `readyInMs`: when objects whose availability is not known count as available. */
 export type Readiness =
   | { readonly kind: "ready" | "failed" }
   | { readonly kind: "pending"; readonly readyInMs?: number };
@@ -16,7 +16,7 @@ export type Readiness =
 /** Reason of Available where the availability of some objects is not known: they count after a time. */
 export const NOT_TRACKABLE = "NotAllWorkAreAvailabilityTrackable";
 const FAILING = [OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE];
-/** Reasons of False that are no failure yet. */
+/** Reasons of False while the member is still at work. */
 const TRANSIENT = new Set([
   "OverriddenPending",
   "WorkNotSynchronizedYet",

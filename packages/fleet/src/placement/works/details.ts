@@ -89,7 +89,7 @@ function nonEmpty<K extends string>(
   return Object.fromEntries(kept) as { [Key in K]?: string };
 }
 
-/** The first entries that fit; undefined if there is none. */
+/** The first entries that fit; undefined if there are no entries. */
 function bounded<T>(entries: readonly T[]): T[] | undefined {
   let length = 0;
   const kept = entries.slice(0, MAX_ENTRIES).filter((it) => {

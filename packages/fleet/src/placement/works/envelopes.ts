@@ -17,7 +17,7 @@ export interface OpenedEnvelope {
 const GROUP = "placement.kubernetes-fleet.io/";
 const MAX_NAME = 63;
 
-/** The kind of envelope that the object is; undefined if it is none. */
+/** The kind of envelope that the object is; undefined if it is not an envelope. */
 export function envelopeType(object: KubeObject): OpenedEnvelope["envelope"]["type"] | undefined {
   const { apiVersion = "", kind, metadata } = object;
   if (apiVersion === "v1" && kind === "ConfigMap")
@@ -29,7 +29,7 @@ export function envelopeType(object: KubeObject): OpenedEnvelope["envelope"]["ty
 /**
  * The objects in an envelope, in order of their keys.
  *
- * @throws {EnvelopeError} One is no object, or has another scope or namespace than the envelope.
+ * @throws {EnvelopeError} One is not an object, or has another scope or namespace than the envelope.
  */
 export function openEnvelope(object: KubeObject): OpenedEnvelope {
   const type = envelopeType(object) ?? "ConfigMap";

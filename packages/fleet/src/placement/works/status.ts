@@ -172,7 +172,7 @@ function condition(type: string, status: Condition["status"], reason: string, me
   return { type, status, reason, message: message.slice(0, MAX_MESSAGE) };
 }
 
-/** Conditions that a next one may be compared with: Available counts anew for each version of the resources. */
+/** Conditions that a next one may be compared with: Available starts again with each version of the resources. */
 export function comparableConditions(binding: ResourceBinding): Condition[] {
   return (binding.status?.conditions ?? []).filter(
     (it) => it.type !== AVAILABLE || it.observedGeneration === binding.metadata.generation,

@@ -34,7 +34,7 @@ interface Source {
   readonly placement: Placement | undefined;
 }
 
-/** Outcome of a pass over the Works; `error` is thrown once the binding tells of it. */
+/** Outcome of a pass over the Works; `error` is thrown once the binding reports it. */
 interface Synced {
   readonly outcome: SyncOutcome;
   readonly works: readonly Work[];
