@@ -42,13 +42,7 @@ describe("hub and member", () => {
       all.some((one) => one.metadata.name === "fleet-member-east"),
     );
     await using _east = await startMember(
-      {
-        cluster: "east",
-        local: east.client,
-        hub: hub.client,
-        deps: { ...testDeps("east"), clock },
-        probe: () => Promise.resolve(true),
-      },
+      { cluster: "east", local: east.client, hub: hub.client, deps: { ...testDeps("east"), clock } },
       signal,
     );
     // The importer is first: neither import, claim nor Service exists when it asks.

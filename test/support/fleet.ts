@@ -126,7 +126,6 @@ export interface FleetOptions {
   readonly members: readonly string[];
   readonly leaseSeconds?: number;
   readonly forceDeleteSeconds?: number;
-  /** Default: all endpoints answer. */
   readonly probe?: (member: string) => Probe;
   readonly trafficManager?: HubOptions["trafficManager"];
   /** Ranges of Service addresses, by member. Default: the server's own. */
@@ -181,8 +180,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     const cluster =
       name === options.inHub ? hub : stack.use(await startCluster(name, accessOf(options, name), more));
     members.set(name, cluster);
-    // There are no pods: connections would go to others that have these addresses.
-    const probe = options.probe?.(name) ?? (() => Promise.resolve(true));
+    const probe = options.probe?.(name);
     const agent = stack.use(
       new Restartable(async (signal) => {
         const deps = depsOf(name);
@@ -192,7 +190,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
             local,
             connectHub: (config) => wrap(connectProgram(config, deps)),
             deps,
-            probe,
+            ...(probe === undefined ? {} : { probe }),
             ...defined({ nodeImage: options.nodeImages?.[name] }),
             ...(options.manualImports?.includes(name) === true ? { imports: "manual" } : {}),
             onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),

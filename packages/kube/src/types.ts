@@ -37,6 +37,8 @@ export interface ListOptions extends CallOptions {
   readonly limit?: number;
   readonly continue?: string;
   readonly resourceVersion?: string;
+  /** "metadata": objects with nothing else, which spares both ends the rest. Default: whole objects. */
+  readonly returns?: "metadata";
 }
 
 export interface WatchOptions extends Omit<ListOptions, "limit" | "continue" | "signal"> {
@@ -156,6 +158,8 @@ export interface InformerOptions<T extends KubeObject> {
   readonly namespace?: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
+  /** See `ListOptions`. */
+  readonly returns?: "metadata";
   /**
    * Keeps only what the readers need: the memory of the cache is what this returns. Name, namespace, uid and
    * resourceVersion must stay.

@@ -82,6 +82,7 @@ class HttpKubeClient implements KubeClient {
       method: "GET",
       path,
       isIdempotent: true,
+      ...(options.returns === "metadata" ? { accept: METADATA_LIST } : {}),
       ...waiting(options),
     });
     // Lists of built-in kinds leave out what the list itself says.
@@ -102,7 +103,8 @@ class HttpKubeClient implements KubeClient {
     const path = withQuery(collectionPath(of, options.namespace), watchQuery(options));
     const limitMs = silenceLimit(options);
     using guard = livenessGuard(this.#deps.clock, limitMs, signal);
-    const call: Call = { method: "GET", path, isIdempotent: true, signal: guard.signal };
+    const accept = options.returns === "metadata" ? { accept: METADATA_ONLY } : {};
+    const call: Call = { method: "GET", path, isIdempotent: true, signal: guard.signal, ...accept };
     const chunks = await this.#transport.stream(call);
     try {
       for await (const line of splitLines(guard.watchOver(chunks), MAX_EVENT_BYTES))
@@ -269,6 +271,7 @@ const waiting = ({ signal, silentAfterMs }: CallOptions): CallOptions => ({
 
 /** Servers before Kubernetes 1.15 do not know the first. */
 const METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 

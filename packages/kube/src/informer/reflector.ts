@@ -34,8 +34,9 @@ const WARN_AT = 5;
 /** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
 const SHORT_STREAM_MS = 1000;
 
+type Selected = Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector" | "returns">;
 /** The objects to watch. */
-type Selection = Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector"> & {
+type Selection = Selected & {
   readonly isOptional?: () => boolean;
 };
 
@@ -59,7 +60,7 @@ const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 export class Reflector<T extends KubeObject> {
   readonly #client: KubeClient;
   readonly #of: Resource<T>;
-  readonly #select: Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector">;
+  readonly #select: Selected;
   readonly #sink: Sink<T>;
   readonly #deps: RuntimeDeps;
   /** The version up to which the sink has everything; undefined before the first state and when the past is gone. */
@@ -81,9 +82,9 @@ export class Reflector<T extends KubeObject> {
   ) {
     this.#client = client;
     this.#of = of;
-    const { namespace, labelSelector, fieldSelector } = select;
+    const { namespace, labelSelector, fieldSelector, returns } = select;
     this.#select = {
-      ...defined({ namespace, labelSelector, fieldSelector }),
+      ...defined({ namespace, labelSelector, fieldSelector, returns }),
     };
     this.#isOptional = select.isOptional ?? (() => false);
     this.#sink = parts.sink;

@@ -35,6 +35,9 @@ export const PARENT_CLUSTER_OVERRIDE_HASH_ANNOTATION = `${PREFIX}/parent-cluster
 /** The older form of an envelope: a ConfigMap with this annotation. */
 export const ENVELOPE_CONFIG_MAP_ANNOTATION = `${PREFIX}/envelope-configmap`;
 
+/** Addition. On a Work that is deleted: "Abandon" leaves what it applied. */
+export const DELETION_PROPAGATION_ANNOTATION = "fairlead.dev/propagation-policy";
+
 /** On objects of members: what was applied, for the three-way merge and for finding drift. */
 export const LAST_APPLIED_ANNOTATION = `${PREFIX}/last-applied-configuration`;
 export const SPEC_HASH_ANNOTATION = `${PREFIX}/spec-hash`;

@@ -1,7 +1,37 @@
-import type { Controller } from "@fairlead/kube/types.ts";
-import type { Session } from "../session.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import type { Controller, Informer } from "@fairlead/kube/types.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { membershipOf, type Session } from "../session.ts";
+import { createAppliedWorkInformer, createWorkApplier, createWorkInformer } from "./applier.ts";
 
 /** Applies what is placed on this cluster: the Works of its mailbox. Each kind is watched by what reads it. */
-export function createWorks(_session: Session): readonly Controller[] {
-  return [];
+export function createWorks(session: Session): readonly Controller[] {
+  const { cluster, local, hub, deps } = session;
+  const works = createWorkInformer(hub, mailboxOf(cluster), deps);
+  const appliedWorks = createAppliedWorkInformer(local, deps);
+  const membership = (): ReturnType<typeof membershipOf> => membershipOf(session);
+  const controller = createWorkApplier({ local, hub, works, appliedWorks, membership, deps });
+  return [inBackground(controller, [works, appliedWorks], session)];
+}
+
+/** A hub that serves no Works, or does not let this member read them yet, must not hold up the others. */
+function inBackground(
+  controller: Controller,
+  informers: readonly Pick<Informer<KubeObject>, typeof Symbol.asyncDispose>[],
+  { deps }: Session,
+): Controller {
+  return {
+    ...controller,
+    start(signal) {
+      controller.start(signal).catch((error: unknown) => {
+        if (!signal.aborted) deps.log.error("cannot apply what is placed", { error: messageOf(error) });
+      });
+      return Promise.resolve();
+    },
+    async [Symbol.asyncDispose]() {
+      await controller[Symbol.asyncDispose]();
+      await Promise.all(informers.map((it) => it[Symbol.asyncDispose]()));
+    },
+  };
 }

@@ -1,0 +1,160 @@
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import { keyOf, objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import { WORK_FINALIZER, WORK_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
+import {
+  APPLIED_WORKS,
+  type AppliedWork,
+  type Work,
+  WORKS,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { idOf } from "#placement/work/manifest.ts";
+import { ensureAppliedWork } from "./applied-work.ts";
+import { Kinds } from "./kinds.ts";
+import { WorkMemories } from "./memory.ts";
+import type { WorkSession } from "./parts.ts";
+import { passOver } from "./pass.ts";
+import { removeWork } from "./remove.ts";
+import { Requests } from "./requests.ts";
+
+/** Works that are worked on at a time: more than may hang, as long as most do not. */
+const CONCURRENCY = 16;
+/** Index of Works by the objects in them. */
+const OF_OBJECT = "object";
+/** Index of Works by the groups of the kinds in them. */
+const OF_GROUP = "group";
+
+/** The Works in the mailbox of a member. */
+export function createWorkInformer(hub: KubeClient, namespace: string, deps: RuntimeDeps): Informer<Work> {
+  return createInformer(
+    hub,
+    WORKS,
+    {
+      namespace,
+      fieldManager: WORK_MANAGER,
+      indexes: {
+        [OF_OBJECT]: (it) => identitiesOf(it).map(idOf),
+        [OF_GROUP]: (it) => [...new Set(identitiesOf(it).map(({ group }) => group))],
+      },
+    },
+    deps,
+  );
+}
+
+export function createAppliedWorkInformer(local: KubeClient, deps: RuntimeDeps): Informer<AppliedWork> {
+  return createInformer(local, APPLIED_WORKS, { fieldManager: WORK_MANAGER }, deps);
+}
+
+/** Applies the Works of the mailbox in this cluster. Both informers are the caller's to start and stop. */
+export function createWorkApplier(session: WorkSession): Controller {
+  const applier = new WorkApplier(session);
+  return applier.controller;
+}
+
+class WorkApplier {
+  readonly controller: Controller;
+  readonly #session: WorkSession;
+  readonly #kinds: Kinds;
+  readonly #requests: Requests;
+  readonly #memories = new WorkMemories();
+
+  constructor(session: WorkSession) {
+    const { local, works, appliedWorks, deps, requestTimeoutMs } = session;
+    this.#session = session;
+    this.#kinds = new Kinds(local, deps, (of, key) => this.#onChange(of, key));
+    this.#requests = new Requests(
+      deps.clock,
+      requestTimeoutMs === undefined ? {} : { timeoutMs: requestTimeoutMs },
+    );
+    const controller = createController(
+      {
+        name: "work",
+        reconcile: (key, signal) => this.#reconcile(key, signal),
+        sources: [
+          watching(works),
+          watchingChanges(appliedWorks, ({ before, after }) => workOf(after ?? before)),
+        ],
+        concurrency: CONCURRENCY,
+      },
+      deps,
+    );
+    const kinds = this.#kinds;
+    this.controller = {
+      name: controller.name,
+      start: (signal) => controller.start(signal),
+      enqueue: (key) => controller.enqueue(key),
+      idle: (signal) => controller.idle(signal),
+      async [Symbol.asyncDispose]() {
+        await controller[Symbol.asyncDispose]();
+        await kinds[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  /** An object of a kind in use changed: the Works that have it are looked at. */
+  #onChange(of: Resource, key: ObjectKey): void {
+    const { store } = this.#session.works;
+    const { namespace, name } = splitKey(key);
+    const { group, kind } = of;
+    for (const work of store.byIndex(OF_OBJECT, idOf({ group, kind, namespace, name })))
+      this.controller.enqueue(keyOf(work));
+    if (kind !== CUSTOM_RESOURCE_DEFINITIONS.kind || group !== CUSTOM_RESOURCE_DEFINITIONS.group) return;
+    // The name of a definition is that of its resource, a dot, and that of its group.
+    const defined = name.slice(name.indexOf(".") + 1);
+    this.#kinds.forget(defined);
+    for (const work of store.byIndex(OF_GROUP, defined)) {
+      this.#memories.makeDue(keyOf(work));
+      this.controller.enqueue(keyOf(work));
+    }
+  }
+
+  async #reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const session = this.#session;
+    const membership = session.membership();
+    const work = session.works.store.get(key);
+    if (work === undefined || membership !== "join") this.#forget(key);
+    // A Work that vanished says nothing: a hub that lost its data must not empty the cluster.
+    if (work === undefined || membership === "none") return;
+    if (membership === "leave") {
+      await removeFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
+      return;
+    }
+    const parts = { session, kinds: this.#kinds, requests: this.#requests, signal };
+    if (isDeleting(work)) {
+      this.#forget(key);
+      return removeWork(parts, work);
+    }
+    const held = await addFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
+    const owner = await ensureAppliedWork(session, held, signal);
+    // The end of its deletion makes the Work due.
+    if (owner === undefined) return;
+    const pass = { ...parts, work: held, owner, strategy: work.spec.applyStrategy ?? {} };
+    return passOver(pass, this.#memories.of(key, held));
+  }
+
+  #forget(key: ObjectKey): void {
+    this.#memories.forget(key);
+    this.#kinds.use(key, []);
+  }
+}
+
+function workOf(it: AppliedWork | undefined): ObjectKey[] {
+  return it === undefined ? [] : [objectKey(it.spec.workNamespace, it.spec.workName)];
+}
+
+/** Of what a hub sent, which may be anything. */
+function identitiesOf({ spec }: Work): { group: string; kind: string; namespace: string; name: string }[] {
+  return (spec.workload?.manifests ?? []).flatMap((manifest: KubeObject | null) => {
+    const { apiVersion = "", kind = "", metadata } = manifest ?? {};
+    const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
+    const { namespace = "", name = "" } = metadata ?? {};
+    return [{ group, kind, namespace, name }];
+  });
+}

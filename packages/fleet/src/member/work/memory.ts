@@ -1,0 +1,80 @@
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { jsonKey } from "@fairlead/base/json.ts";
+import type { Work, WorkIdentifier } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { type Manifests, readManifests } from "#placement/work/manifest.ts";
+import type { Outcome } from "./process.ts";
+
+/** What came of a manifest, and under which circumstances: under the same ones it is not looked at again. */
+export interface Remembered {
+  /** Of the manifest, the strategy and the owner. */
+  readonly inputs: string;
+  readonly outcome: Outcome;
+}
+
+/** What is kept of a Work between passes. All of it can be lost: the next pass reads the objects again. */
+export interface WorkMemory {
+  /** Of the Work that `manifests` are those of. */
+  generation: string;
+  manifests: Manifests;
+  /** By id of the object. */
+  readonly outcomes: Map<string, Remembered>;
+  /** What AppliedWork lists, as written last. */
+  recorded:
+    | { readonly owner: string; readonly resources: readonly (WorkIdentifier & { uid?: string })[] }
+    | undefined;
+  /** The status as written last, and the version of the Work then. */
+  written: { readonly version: string; readonly status: Work["status"] } | undefined;
+  /** Passes with the same result in a row, and when the next one is due without a change. Unit: milliseconds, monotonic. */
+  attempts: number;
+  lastResult: string;
+  dueMs: number;
+}
+
+export class WorkMemories {
+  readonly #byKey = new Map<ObjectKey, WorkMemory>();
+
+  of(key: ObjectKey, work: Work): WorkMemory {
+    const { uid = "", generation = 0 } = work.metadata;
+    const version = `${uid} ${generation}`;
+    const known = this.#byKey.get(key);
+    if (known?.generation === version) return known;
+    const manifests = readManifests(work.spec.workload?.manifests ?? []);
+    const memory: WorkMemory =
+      known === undefined
+        ? {
+            generation: version,
+            manifests,
+            outcomes: new Map(),
+            recorded: undefined,
+            written: undefined,
+            attempts: 0,
+            lastResult: "",
+            dueMs: 0,
+          }
+        : Object.assign(known, { generation: version, manifests, attempts: 0, dueMs: 0 });
+    this.#byKey.set(key, memory);
+    return memory;
+  }
+
+  forget(key: ObjectKey): void {
+    this.#byKey.delete(key);
+  }
+
+  /** Makes all manifests due that failed, because what they lack may be there now. */
+  makeDue(key: ObjectKey): void {
+    const memory = this.#byKey.get(key);
+    if (memory !== undefined) memory.dueMs = 0;
+  }
+}
+
+/** The status of a Work as far as it is known: the watch may not have brought yet what was written. */
+export function knownStatus(work: Work, { written }: WorkMemory): Work["status"] {
+  if (written === undefined) return work.status;
+  const [seen, wrote] = [work.metadata.resourceVersion, written.version].map((it) => BigInt(it ?? "0"));
+  return seen !== undefined && wrote !== undefined && seen >= wrote ? work.status : written.status;
+}
+
+/** A text that differs if anything does that a manifest's outcome depends on, besides the object itself. */
+export function inputsOf(hash: string, work: Work, owner: string): string {
+  return jsonKey([hash, work.spec.applyStrategy, work.spec.reportBackStrategy, owner]);
+}

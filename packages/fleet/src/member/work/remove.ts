@@ -1,0 +1,54 @@
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import type { ReconcileResult } from "@fairlead/kube/types.ts";
+import { DELETION_PROPAGATION_ANNOTATION, WORK_FINALIZER } from "#api/placement.kubernetes-fleet.io/names.ts";
+import {
+  APPLIED_WORKS,
+  type AppliedWork,
+  type Work,
+  WORKS,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { release } from "./applied-work.ts";
+import type { PassParts } from "./parts.ts";
+
+/** How long the objects of a deleted Work may take to go, before they are left to themselves. Unit: milliseconds. */
+const DELETION_WAIT_MS = 300_000;
+
+/**
+ * A Work that is being deleted: deletes the AppliedWork in the foreground, with which the garbage collector deletes what it owns
+ * alone; co-owned objects lose only the reference. The Work goes when the AppliedWork is gone.
+ */
+export async function removeWork(parts: PassParts, work: Work): Promise<ReconcileResult> {
+  const { session, signal } = parts;
+  const { local, appliedWorks, deps, deletionWaitMs = DELETION_WAIT_MS } = session;
+  const owner = appliedWorks.store.get(objectKey(undefined, work.metadata.name));
+  if (owner === undefined) {
+    await removeFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
+    return {};
+  }
+  if (!isDeleting(owner)) {
+    const isAbandoned = work.metadata.annotations?.[DELETION_PROPAGATION_ANNOTATION] === "Abandon";
+    await local.delete(APPLIED_WORKS, keyOf(owner), {
+      uid: owner.metadata.uid ?? "",
+      propagationPolicy: isAbandoned ? "Orphan" : "Foreground",
+      signal,
+    });
+    return { requeueAfterMs: deletionWaitMs };
+  }
+  const sinceMs = Date.parse(owner.metadata.deletionTimestamp ?? "");
+  const leftMs = sinceMs + deletionWaitMs - deps.clock.now();
+  // Of times far away, the clocks are to blame: no longer than from now on.
+  if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, deletionWaitMs) };
+  await disownAll(parts, owner);
+  return { requeueAfterMs: deletionWaitMs };
+}
+
+/** What does not go, because of finalizers of others, must not keep the AppliedWork and the Work for ever. */
+async function disownAll(parts: PassParts, owner: AppliedWork): Promise<void> {
+  const { log } = parts.session.deps;
+  const resources = owner.status?.appliedResources ?? [];
+  log.warn("objects of a deleted Work do not go: they are no longer waited for", {
+    work: owner.metadata.name,
+  });
+  for (const it of resources) await release(parts, owner, it, "disown");
+}

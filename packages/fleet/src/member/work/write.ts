@@ -1,0 +1,194 @@
+import { isObject, jsonKey, own } from "@fairlead/base/json.ts";
+import type { KubeObject, ManagedFieldsEntry, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
+import { isApplied } from "@fairlead/kube/objects/apply.ts";
+import type { Applied } from "@fairlead/kube/types.ts";
+import {
+  LAST_APPLIED_ANNOTATION,
+  SPEC_HASH_ANNOTATION,
+  WORK_MANAGER,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
+import { mergePatchOf, mergeThree } from "#placement/work/merge.ts";
+import type { Manifest } from "#placement/work/manifest.ts";
+import { ownerReferenceTo } from "#placement/work/ownership.ts";
+import { keyOfTarget, laneOf, type Target, type WorkPass } from "./parts.ts";
+
+/** Bound of all annotations of an object together (apimachinery, TotalAnnotationSizeLimitB). Unit: bytes. */
+const MAX_ANNOTATION_BYTES = 256 * 1024;
+
+/** Verbs of the requests, for messages. */
+export type Verb = "get" | "create" | "patch" | "delete";
+
+export interface Written {
+  readonly object: KubeObject;
+  /** A patch that the server found to change nothing: the same one need not be sent again. */
+  readonly noop?: string | undefined;
+}
+
+export interface Write {
+  readonly target: Target;
+  /** As it is in the member; undefined if it has to be created. */
+  readonly live: KubeObject | undefined;
+  /** Owners that stay. */
+  readonly owners: readonly OwnerReference[];
+  /** See `Written`. */
+  readonly noop: string | undefined;
+  /** Called with the verb of each request before it is sent. */
+  readonly onVerb: (verb: Verb) => void;
+}
+
+/** Brings the object to what the manifest says, by the strategy of the Work. No request if it says so already. */
+export function write(pass: WorkPass, request: Write): Promise<Written> {
+  const { live, target } = request;
+  const isServerSide = pass.strategy.type === "ServerSideApply";
+  if (isServerSide || !fitsAnnotations(target.manifest, live))
+    return applyOnServer(pass, request, isServerSide);
+  return live === undefined ? create(pass, request) : patch(pass, request, live);
+}
+
+function fitsAnnotations(manifest: Manifest, live: KubeObject | undefined): boolean {
+  const all = { ...live?.metadata.annotations, ...annotated(manifest).metadata.annotations };
+  let bytes = 0;
+  for (const [key, value] of Object.entries(all))
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(JSON.stringify(value));
+  return bytes <= MAX_ANNOTATION_BYTES;
+}
+
+/** The manifest with the annotations of a client-side apply. */
+function annotated({ object, hash }: Manifest): KubeObject {
+  const annotations = {
+    ...object.metadata.annotations,
+    [SPEC_HASH_ANNOTATION]: hash,
+    [LAST_APPLIED_ANNOTATION]: JSON.stringify(object),
+  };
+  return { ...object, metadata: { ...object.metadata, annotations } };
+}
+
+async function create(pass: WorkPass, { target, onVerb }: Write): Promise<Written> {
+  const { manifest, of } = target;
+  const object = annotated(manifest);
+  const metadata = { ...object.metadata, ownerReferences: [ownerReferenceTo(pass.owner)] };
+  onVerb("create");
+  const created = await pass.requests.write(laneOf(target), pass.signal, (signal) =>
+    pass.session.local.create(of, { ...object, metadata }, { fieldManager: WORK_MANAGER, signal }),
+  );
+  return { object: created };
+}
+
+async function patch(pass: WorkPass, request: Write, live: KubeObject): Promise<Written> {
+  const { target, owners, noop, onVerb } = request;
+  const { manifest, of } = target;
+  const merged = mergeThree(manifest.group, {
+    original: lastApplied(live),
+    modified: annotated(manifest),
+    current: live,
+  }) as KubeObject;
+  const changes = mergePatchOf(live, withOwners(merged, owners));
+  if (changes === undefined) return { object: live };
+  const attempt = jsonKey([changes, valuesAt(changes, live)]);
+  if (attempt === noop) return { object: live, noop };
+  const { resourceVersion } = live.metadata;
+  const metadata = { ...(isObject(changes["metadata"]) ? changes["metadata"] : {}), resourceVersion };
+  onVerb("patch");
+  const patched = await pass.requests.write(laneOf(target), pass.signal, (signal) =>
+    pass.session.local.mergePatch(
+      of,
+      keyOfTarget(target),
+      { ...changes, metadata },
+      {
+        fieldManager: WORK_MANAGER,
+        signal,
+      },
+    ),
+  );
+  return {
+    object: patched,
+    noop: patched.metadata.resourceVersion === resourceVersion ? attempt : undefined,
+  };
+}
+
+function withOwners(object: KubeObject, owners: readonly OwnerReference[]): KubeObject {
+  return { ...object, metadata: { ...object.metadata, ownerReferences: [...owners] } };
+}
+
+/** What the last client-side apply set; undefined if none is known. */
+function lastApplied({ metadata: { annotations = {} } }: KubeObject): unknown {
+  try {
+    return JSON.parse(annotations[LAST_APPLIED_ANNOTATION] ?? "null") ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The values of an object in the places that a merge patch names. */
+function valuesAt(changes: unknown, value: unknown): unknown {
+  if (!isObject(changes) || !isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(changes).map(([key, inner]) => [key, valuesAt(inner, own(value, key))]),
+  );
+}
+
+async function applyOnServer(pass: WorkPass, request: Write, mayForce: boolean): Promise<Written> {
+  const { target, live, onVerb } = request;
+  const { manifest, of } = target;
+  const { object, hash } = manifest;
+  const isLocked = live !== undefined && pass.strategy.whenToApply === "IfNotDrifted";
+  const metadata = {
+    ...object.metadata,
+    annotations: { ...object.metadata.annotations, [SPEC_HASH_ANNOTATION]: hash },
+    ownerReferences: [ownerReferenceTo(pass.owner)],
+  };
+  const desired = { ...object, metadata } as Applied<KubeObject>;
+  const current = live === undefined ? undefined : await asApplier(pass, request, live);
+  if (current !== undefined && isApplied(current, desired, { fieldManager: WORK_MANAGER }))
+    return { object: current };
+  const { resourceVersion } = current?.metadata ?? {};
+  const sent = isLocked ? { ...desired, metadata: { ...metadata, resourceVersion } } : desired;
+  const force = mayForce && pass.strategy.serverSideApplyConfig?.force === true;
+  onVerb("patch");
+  const applied = await pass.requests.write(laneOf(target), pass.signal, (signal) =>
+    pass.session.local.apply(of, sent as Applied<KubeObject>, { fieldManager: WORK_MANAGER, force, signal }),
+  );
+  return { object: applied };
+}
+
+/**
+ * What a client-side apply set belongs to an Update of this manager, with which a server-side apply would conflict: it is handed
+ * over first.
+ */
+async function asApplier(pass: WorkPass, { target, onVerb }: Write, live: KubeObject): Promise<KubeObject> {
+  const entries = live.metadata.managedFields ?? [];
+  const isOld = (it: ManagedFieldsEntry): boolean =>
+    it.manager === WORK_MANAGER && it.operation === "Update" && (it.subresource ?? "") === "";
+  const old = entries.find(isOld);
+  if (old === undefined) return live;
+  const isNew = (it: ManagedFieldsEntry): boolean =>
+    it.manager === WORK_MANAGER && it.operation === "Apply" && (it.subresource ?? "") === "";
+  const fieldsV1 = united(entries.find(isNew)?.fieldsV1 ?? {}, old.fieldsV1 ?? {});
+  const managedFields = [
+    { ...old, operation: "Apply" as const, fieldsV1 },
+    ...entries.filter((it) => !isOld(it) && !isNew(it)),
+  ];
+  const { resourceVersion } = live.metadata;
+  onVerb("patch");
+  return pass.requests.write(laneOf(target), pass.signal, (signal) =>
+    pass.session.local.mergePatch(
+      target.of,
+      keyOfTarget(target),
+      { metadata: { managedFields, resourceVersion } },
+      {
+        fieldManager: WORK_MANAGER,
+        signal,
+      },
+    ),
+  );
+}
+
+/** Sets of fields are maps of maps. */
+function united(a: Record<string, unknown>, b: Record<string, unknown>): Record<string, unknown> {
+  const all: Record<string, unknown> = { ...a };
+  for (const [key, value] of Object.entries(b)) {
+    const present = own(a, key);
+    all[key] = isObject(present) && isObject(value) ? united(present, value) : value;
+  }
+  return all;
+}

@@ -1,0 +1,46 @@
+import type { Clock } from "@fairlead/base/clock.ts";
+import { removeCondition, setCondition } from "@fairlead/kube/objects/conditions.ts";
+import type { ManifestCondition, Work } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+
+/** Nine tenths of the 1.5 MiB that etcd takes by default: KubeFleet's bound for a Work with its status. Unit: bytes. */
+export const MAX_WORK_BYTES = 1_415_578;
+
+type Status = NonNullable<Work["status"]>;
+
+const TRIMMED = "StatusTrimmed";
+/** Left out one after the other, until the Work is small enough: details first, which an observer can find in the member. */
+const STEPS: readonly ((it: ManifestCondition) => ManifestCondition)[] = [
+  ({ backReportedStatus: _reported, ...rest }) => rest,
+  ({ driftDetails, diffDetails, ...rest }) => ({
+    ...rest,
+    ...(driftDetails === undefined ? {} : { driftDetails: { ...driftDetails, observedDrifts: [] } }),
+    ...(diffDetails === undefined ? {} : { diffDetails: { ...diffDetails, observedDiffs: [] } }),
+  }),
+  (it) => ({ ...it, conditions: (it.conditions ?? []).map((condition) => ({ ...condition, message: "" })) }),
+];
+
+/** The status as it fits into the Work, with the condition StatusTrimmed if something had to be left out. */
+export function trimStatus(work: Work, status: Status, clock: Clock): Status {
+  const { status: _, ...rest } = work;
+  const left = MAX_WORK_BYTES - sizeOf(rest);
+  const { conditions } = status;
+  const untrimmed = { ...status, conditions: removeCondition(conditions, TRIMMED) };
+  if (sizeOf(untrimmed) <= left) return untrimmed;
+  const note = {
+    type: TRIMMED,
+    status: "True" as const,
+    reason: "Oversized",
+    message: `the Work would be larger than ${MAX_WORK_BYTES} bytes: details of manifests are left out`,
+    ...(work.metadata.generation === undefined ? {} : { observedGeneration: work.metadata.generation }),
+  };
+  let trimmed: Status = { ...status, conditions: setCondition(conditions, note, clock) };
+  for (const step of STEPS) {
+    trimmed = { ...trimmed, manifestConditions: (trimmed.manifestConditions ?? []).map(step) };
+    if (sizeOf(trimmed) <= left) break;
+  }
+  return trimmed;
+}
+
+function sizeOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}
