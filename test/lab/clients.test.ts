@@ -128,8 +128,10 @@ describe("@kubernetes/client-node", () => {
     config = new KubeConfig();
     config.loadFromFile(lab.layout.kubeconfig);
     config.setCurrentContext(CLUSTER);
+    // A connection that is forwarded before the server listens is refused.
+    const readinessProbe = { httpGet: { path: "/readyz", port: 8080 }, periodSeconds: 1 };
     const containers = [
-      { name: "echo", image: "fairlead.dev/echo", ports: [{ containerPort: 8080 }] },
+      { name: "echo", image: "fairlead.dev/echo", ports: [{ containerPort: 8080 }], readinessProbe },
       { name: "talk", image: "busybox", command: ["sh", "-c", "echo said; exec sleep infinity"] },
     ];
     const metadata = { namespace: "default", name: pod };

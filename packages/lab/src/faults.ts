@@ -119,7 +119,7 @@ async function killPrograms(lab: Lab, programs: readonly LabProgram[], signal: A
 }
 
 /** Everything in the node's namespace and in those of its pods. */
-async function killNode(
+export async function killNode(
   lab: Lab,
   node: LabNode,
   programs: readonly LabProgram[],

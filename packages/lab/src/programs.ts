@@ -95,6 +95,7 @@ function clusterPrograms(
     "external-san": used(topology.spec, cluster.api).slice(1),
     "service-cluster-ip-range": text(topology.serviceCidr),
     "kubelet-certificate-authority": join(dir, "apiserver", "pki", "ca.crt"),
+    "kubernetes-version": cluster.release,
   });
   if (cluster.runs === "hub")
     return [
@@ -194,7 +195,10 @@ function nodeProgram(
         "data-dir": layout.node(node.name),
         "node-ip": text(node.address),
         "pod-cidr": text(node.podCidr),
-        "cluster-cidr": cluster.nodes.map((it) => text(it.podCidr)).join(","),
+        "cluster-cidr": podCidrsOf(cluster)
+          .map((it) => text(it))
+          .join(","),
+        "kubernetes-version": node.release,
         cluster: cluster.name,
         "cluster-dns": text(cluster.dnsService),
         "cluster-domain": "cluster.local",
@@ -206,6 +210,12 @@ function nodeProgram(
       }),
     ],
   };
+}
+
+/** Of all nodes that the cluster may have, in one order. */
+function podCidrsOf({ nodes, spare }: LabCluster): readonly DualAddress[] {
+  const all = [...nodes, ...(spare === undefined ? [] : [spare])];
+  return all.toSorted((a, b) => (a.name < b.name ? -1 : 1)).map((it) => it.podCidr);
 }
 
 export function wireName({ name, cluster }: LabLink): string {

@@ -72,7 +72,7 @@ async function deleteHostLink(link: string, clock: Clock, signal: AbortSignal): 
   while (existsSync(`/sys/class/net/${link}`)) await delay(clock, 2, signal);
 }
 
-async function unmountBelow(root: string, signal: AbortSignal): Promise<number> {
+export async function unmountBelow(root: string, signal: AbortSignal): Promise<number> {
   let count = 0;
   for (let points = mountPointsBelow(root); points.length > 0; points = mountPointsBelow(root)) {
     // Unmount in reverse order: a mount on top of another one must go first.

@@ -23,11 +23,13 @@ const anySpec = fc.record({
   ipFamily: fc.constantFrom("dual" as const, "ipv4" as const),
   leaseSeconds: fc.constant(5),
   bare: fc.boolean(),
+  release: fc.constant("1.36" as const),
   extras: fc.constant([]),
 });
 
+/** With the places for one more of each cluster. */
 function nodesOf(topology: LabTopology) {
-  return topology.clusters.flatMap((it) => it.nodes);
+  return topology.clusters.flatMap((it) => [...it.nodes, ...(it.spare === undefined ? [] : [it.spare])]);
 }
 
 function found<T>(value: T | undefined): T {

@@ -41,6 +41,10 @@ export const PARALLEL_PREFIXES: DualAddress = { v4: "10.112.0.0/12", v6: "fdfa:1
  */
 export type NatKind = "random" | "friendly";
 
+export const LAB_RELEASES = ["1.36", "1.35"] as const;
+/** A minor of Kubernetes that API server and kubelet have. */
+export type LabRelease = (typeof LAB_RELEASES)[number];
+
 export interface LabSpec {
   /** DNS label of at most 12 characters: it is part of a link's name, which the kernel limits to 15. */
   readonly name: string;
@@ -68,6 +72,8 @@ export interface LabSpec {
    * What makes a fleet of them is installed by people.
    */
   readonly bare: boolean;
+  /** The release of Kubernetes with which clusters and nodes begin; `lab upgrade` changes it for each. */
+  readonly release: LabRelease;
   /** Programs that the owner of the lab adds to those of the fleet. */
   readonly extras: readonly ExtraProgram[];
 }
@@ -99,6 +105,7 @@ export const DEFAULT_SPEC: LabSpec = {
   ipFamily: "dual",
   leaseSeconds: 5,
   bare: false,
+  release: "1.36",
   extras: [],
 };
 
@@ -110,10 +117,15 @@ const LIMITS = [
   ["natUdpStreamSeconds", "seconds of an answered UDP mapping", 1, 3600],
 ] as const;
 
-const CHOICES: readonly (readonly ["topology" | "nat" | "ipFamily", string, readonly string[]])[] = [
+const CHOICES: readonly (readonly [
+  "topology" | "nat" | "ipFamily" | "release",
+  string,
+  readonly string[],
+])[] = [
   ["topology", "the topology", ["flat", "nat"]],
   ["nat", "the kind of NAT", ["random", "friendly", "mixed"]],
   ["ipFamily", "the IP family", ["dual", "ipv4"]],
+  ["release", "the Kubernetes version", LAB_RELEASES],
 ];
 
 /** An address in both families. */
@@ -127,6 +139,8 @@ export interface LabNode {
   readonly name: string;
   readonly address: DualAddress;
   readonly podCidr: DualAddress;
+  /** Of its kubelet. */
+  readonly release: LabRelease;
   /** Failure domain: one for each node, so that locality has something to tell apart. */
   readonly zone: string;
   /** Name of the link in the cluster's site namespace. */
@@ -149,6 +163,10 @@ export interface LabCluster {
   readonly dnsService: DualAddress;
   readonly loadBalancerCidr: DualAddress;
   readonly nodes: readonly LabNode[];
+  /** The place of a node that is not there: an upgrade begins with it. Undefined if the lab has no room for it. */
+  readonly spare?: LabNode | undefined;
+  /** Of its API server. */
+  readonly release: LabRelease;
   /** The kind of its NAT; undefined if it is behind none. */
   readonly nat?: NatKind | undefined;
   /** With topology "nat": where the outside sees the cluster; its NAT maps to this address. Otherwise undefined. */
@@ -295,6 +313,8 @@ function planCluster(spec: LabSpec, place: Place): LabCluster {
       v6: `${prefix}:${(0x1000 + index).toString(16)}::/112`,
     },
     nodes: numbers.map((number) => planNode(spec, place, { number, name, address: nodeAt(10 + number) })),
+    ...defined({ spare: planSpare(spec, place, nodeAt) }),
+    release: spec.release,
     ...(spec.topology === "nat" ? { uplink: at(4) } : {}),
     ...defined({ nat }),
     link: `c${index}`,
@@ -307,12 +327,33 @@ function natOf({ topology, nat }: LabSpec, index: number): NatKind | undefined {
   return nat === "mixed" ? (index % 3 === 0 ? "random" : "friendly") : nat;
 }
 
+/** One node more, with pods at the end of the lab's pod networks. */
+function planSpare(
+  spec: LabSpec,
+  place: Place,
+  addressOf: (host: number) => DualAddress,
+): LabNode | undefined {
+  const { index } = place;
+  const isHub = index === 0;
+  if (isHub && !spec.bare) return undefined;
+  const last = POD_NETWORKS - 1 - index;
+  const isFree = last >= (spec.members + 1) * spec.nodes;
+  if (spec.topology === "flat" && !isFree) return undefined;
+  const number = spec.nodes + 1;
+  const name = isHub ? "hub" : `member-${index}`;
+  const node = { number, name, address: addressOf(10 + number) };
+  return spec.topology === "flat" ? planNode(spec, place, node, last) : planNode(spec, place, node);
+}
+
+/** Networks of a /24 in the range of pods. */
+const POD_NETWORKS = 512;
+
 function planNode(
   spec: LabSpec,
   place: Place,
   node: { number: number; name: string; address: DualAddress },
+  ordinal = firstOrdinal(spec, place.index) + (node.number - 1),
 ): LabNode {
-  const ordinal = firstOrdinal(spec, place.index) + (node.number - 1);
   return {
     name: `${node.name}-node-${node.number}`,
     address: node.address,
@@ -320,6 +361,7 @@ function planNode(
       v4: `10.${place.second + 2 + Math.floor(ordinal / 256)}.${ordinal % 256}.0/24`,
       v6: `${place.prefix}:${(0x2000 + ordinal).toString(16)}::/64`,
     },
+    release: spec.release,
     zone: `${node.name}-zone-${node.number}`,
     link: `n${node.number}`,
   };

@@ -33,6 +33,8 @@ export interface NodeFlags {
   readonly port: number;
   readonly zone?: string | undefined;
   readonly leaseSeconds: number;
+  /** The minor whose kubelet this one stands in for. */
+  readonly kubernetesVersion: string;
 }
 
 export interface NodeDeps {
@@ -40,9 +42,6 @@ export interface NodeDeps {
   readonly deps: RuntimeDeps;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
-
-/** The Kubernetes version whose kubelet this one stands in for. */
-const KUBERNETES_VERSION = "v1.36.0+fairlead";
 
 /** The parts of a node, in the order in which they start. */
 export function composeNode(flags: NodeFlags, { client, deps, environment }: NodeDeps): readonly Component[] {
@@ -54,7 +53,7 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
     addresses: flags.nodeIp,
     podCidrs: flags.podCidr,
     capacity,
-    info: readNodeInfo(flags.nodeName, KUBERNETES_VERSION),
+    info: readNodeInfo(flags.nodeName, `v${flags.kubernetesVersion}.0+fairlead`),
     kubeletPort: flags.port,
     images: availableImages(machine),
     zone: flags.zone,

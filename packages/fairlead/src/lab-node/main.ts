@@ -1,5 +1,6 @@
 import { parseWhole } from "@fairlead/base/program/flags.ts";
-import { Command } from "@commander-js/extra-typings";
+import { Command, Option } from "@commander-js/extra-typings";
+import { LAB_RELEASES } from "@fairlead/lab/topology.ts";
 import { startAll } from "@fairlead/base/lifecycle.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
@@ -37,6 +38,11 @@ export function command(): Program {
     .requiredOption("--serving-key <file>", "its private key")
     .option("--port <number>", "port of the kubelet's server", "10250")
     .option("--zone <name>", "the node's topology.kubernetes.io/zone")
+    .addOption(
+      new Option("--kubernetes-version <minor>", "release of Kubernetes that the kubelet reports")
+        .choices(LAB_RELEASES)
+        .default(LAB_RELEASES[0]),
+    )
     .option("--lease-seconds <seconds>", "silence after which the node counts as dead", "40")
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)

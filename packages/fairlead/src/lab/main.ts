@@ -29,6 +29,11 @@ export function command(): Command {
     .option("--nat-udp-stream-seconds <number>", "with topology nat: life of a UDP mapping in use", "180")
     .option("--ip-family <family>", "IP families of pods, nodes and Services: dual or ipv4", "dual")
     .option("--lease-seconds <number>", "silence after which a cluster or node counts as dead", "5")
+    .option(
+      "--kubernetes-version <minor>",
+      "release of Kubernetes of clusters and nodes: 1.36 or 1.35",
+      "1.36",
+    )
     .option("--bare", "only clusters, the hub with nodes too, to install charts and join as on real clusters")
     .option("--network-policy", "with topology flat, too, run fairlead node, which enforces network policies")
     .option("--no-fleet", "do not join the clusters to the hub")
@@ -98,6 +103,18 @@ export function command(): Command {
       .option(...name)
       .action(async (target, options) => (await import("./faults.ts"))[verb](target, options));
   }
+  lab
+    .command("upgrade")
+    .description(
+      "upgrade a cluster while it serves: its control plane, then its nodes, each replaced by a new one",
+    )
+    .argument("<cluster>", "such as member-1")
+    .option(...name)
+    .requiredOption("--kubernetes-version <minor>", "1.36 or 1.35")
+    .option("--control-plane-only", "keep the nodes")
+    .option("--nodes-only", "keep the control plane")
+    .option("--drain-timeout <seconds>", "time limit for the pods of a node to leave it", "600")
+    .action(async (cluster, options) => (await import("./upgrade.ts")).upgrade(cluster, options));
   lab
     .command("link")
     .description("change the link of a cluster or node, in both directions alike, or print what holds of it")

@@ -21,6 +21,7 @@ interface UpOptions {
   readonly natUdpStreamSeconds: string;
   readonly ipFamily: string;
   readonly leaseSeconds: string;
+  readonly kubernetesVersion: string;
   readonly fleet: boolean;
   readonly bare?: true | undefined;
   readonly networkPolicy?: true | undefined;
@@ -39,6 +40,7 @@ export async function up(options: UpOptions): Promise<void> {
     ipFamily: options.ipFamily as "dual",
     leaseSeconds: parseWhole("--lease-seconds", options.leaseSeconds),
     bare: options.bare === true,
+    release: options.kubernetesVersion as "1.36",
     extras: extrasOf(options),
   };
   checkSpec(spec);

@@ -1,0 +1,42 @@
+import { systemClock } from "@fairlead/base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
+import { LAB_RELEASES } from "@fairlead/lab/topology.ts";
+import { upgradeCluster } from "@fairlead/lab/upgrade.ts";
+import { openLab, untilInterrupted } from "./context.ts";
+import { lockExisting } from "./faults.ts";
+import { inOwnNamespace } from "./user-namespace.ts";
+
+interface UpgradeOptions {
+  readonly name: string;
+  readonly kubernetesVersion: string;
+  readonly controlPlaneOnly?: true | undefined;
+  readonly nodesOnly?: true | undefined;
+  readonly drainTimeout: string;
+}
+
+export async function upgrade(cluster: string, options: UpgradeOptions): Promise<void> {
+  const { controlPlaneOnly, nodesOnly } = options;
+  const release = LAB_RELEASES.find((it) => it === options.kubernetesVersion);
+  if (release === undefined)
+    throw new FleetError(
+      "OPTION_INVALID",
+      `--kubernetes-version must be ${LAB_RELEASES.join(" or ")}, got ${JSON.stringify(options.kubernetesVersion)}`,
+    );
+  if (controlPlaneOnly === true && nodesOnly === true)
+    throw new FleetError("OPTION_INVALID", "--control-plane-only and --nodes-only exclude each other");
+  const drainMs = parseWhole("--drain-timeout", options.drainTimeout, { min: 1, max: 86_400 }) * 1000;
+  if (await inOwnNamespace()) return;
+  const signal = untilInterrupted();
+  using _lock = await lockExisting(options, signal);
+  const startMs = systemClock.monotonic();
+  const parts = controlPlaneOnly === true ? "control-plane" : nodesOnly === true ? "nodes" : "all";
+  await upgradeCluster(
+    openLab(options.name),
+    { cluster, release, parts, drainMs },
+    (step) => console.log(`  ${step}`),
+    signal,
+  );
+  const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
+  console.log(`${cluster} has Kubernetes ${release} (${seconds} s).`);
+}

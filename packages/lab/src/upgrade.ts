@@ -1,0 +1,221 @@
+/** Upgrades a cluster of a lab while it serves: the API server in place, each node by a new one. */
+
+import { rmSync } from "node:fs";
+import type { Clock } from "@fairlead/base/clock.ts";
+import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
+import { FleetError, messageOf } from "@fairlead/base/errors.ts";
+import { NODES, type Node } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { waitFor } from "@fairlead/kube/informer/wait.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { deleteNetns } from "@fairlead/os/netns/netns.ts";
+import { buildNetwork } from "./build.ts";
+import { ensureClusterCredentials } from "./certificates.ts";
+import { drainNode } from "./drain-node.ts";
+import { killNode, type Lab } from "./faults.ts";
+import { nodeNetns } from "./places.ts";
+import { planPrograms } from "./programs.ts";
+import { endProcesses, forgetProcess, runningPid } from "./processes.ts";
+import { type LabState, writeState } from "./state.ts";
+import type { LabCluster, LabNode, LabRelease } from "./topology.ts";
+import { unmountBelow } from "./teardown.ts";
+import { connectCluster, type Report, startMissing } from "./up.ts";
+
+export interface UpgradeOptions {
+  readonly cluster: string;
+  readonly release: LabRelease;
+  readonly parts: "all" | "control-plane" | "nodes";
+  /** How long the pods of one node may take to leave it. Unit: milliseconds. */
+  readonly drainMs: number;
+}
+
+/** A new node has a minute to be ready: it has nothing to fetch. Unit: milliseconds. */
+const NODE_READY_MS = 60_000;
+/** The time in which a program ends by itself. Unit: milliseconds. */
+const GRACE_MS = 10_000;
+
+/**
+ * Brings a cluster to a release. An upgrade that was interrupted continues where it was; one that has nothing to do changes nothing.
+ *
+ * @throws {FleetError} `LAB_INVALID` if nodes would be newer than their API server, or the API server does not start: then the former one serves again.
+ */
+export async function upgradeCluster(
+  lab: Lab,
+  options: UpgradeOptions,
+  report: Report,
+  signal: AbortSignal,
+): Promise<void> {
+  const upgrade = new Upgrade(lab, options, { report, signal });
+  if (options.parts !== "nodes") await upgrade.controlPlane();
+  if (options.parts !== "control-plane") await upgrade.nodes();
+}
+
+interface Steps {
+  readonly report: Report;
+  readonly signal: AbortSignal;
+}
+
+class Upgrade {
+  readonly #lab: Lab;
+  readonly #options: UpgradeOptions;
+  readonly #steps: Steps;
+  #state: LabState;
+
+  constructor(lab: Lab, options: UpgradeOptions, steps: Steps) {
+    this.#lab = lab;
+    this.#options = options;
+    this.#steps = steps;
+    this.#state = lab.state;
+  }
+
+  get #cluster(): LabCluster {
+    const { clusters } = this.#state.topology;
+    const found = clusters.find((it) => it.name === this.#options.cluster);
+    if (found !== undefined) return found;
+    const names = clusters.map((it) => it.name).join(", ");
+    throw new FleetError(
+      "OPTION_INVALID",
+      `no cluster ${this.#options.cluster} in this lab; it has ${names}`,
+    );
+  }
+
+  get #clock(): Clock {
+    return this.#lab.context.clock;
+  }
+
+  get #deps(): RuntimeDeps {
+    return systemDeps(this.#lab.context.log);
+  }
+
+  #write(change: Partial<LabCluster>): void {
+    const { name } = this.#cluster;
+    const { topology } = this.#state;
+    const clusters = topology.clusters.map((it) => (it.name === name ? { ...it, ...change } : it));
+    this.#state = { ...this.#state, topology: { ...topology, clusters } };
+    writeState(this.#lab.layout, this.#state);
+  }
+
+  async controlPlane(): Promise<void> {
+    const { release, name, nodes } = this.#cluster;
+    const wanted = this.#options.release;
+    if (release === wanted) return;
+    const newer = nodes.find((it) => it.release > wanted);
+    if (newer !== undefined && this.#options.parts === "control-plane")
+      throw new FleetError(
+        "LAB_INVALID",
+        `cannot run the API server of ${name} with ${wanted}: ${newer.name} has ${newer.release}, and nodes may not be newer than their API server`,
+      );
+    this.#steps.report(`API server of ${name}: ${release} to ${wanted}`);
+    try {
+      await this.#restartApiServer(wanted);
+    } catch (error) {
+      if (this.#steps.signal.aborted) throw error;
+      await this.#restartApiServer(release);
+      throw new FleetError(
+        "LAB_INVALID",
+        `cannot upgrade the API server of ${name} to ${wanted}; ${release} serves again: ${messageOf(error)}`,
+        { cause: error },
+      );
+    }
+  }
+
+  async #restartApiServer(release: LabRelease): Promise<void> {
+    this.#write({ release });
+    await this.#end((it) => it.name === `${this.#cluster.name}/apiserver`);
+    await this.#start((it) => it.name === `${this.#cluster.name}/apiserver`);
+  }
+
+  async nodes(): Promise<void> {
+    const { layout, context } = this.#lab;
+    await using client = await connectCluster(this.#cluster, layout, context.log);
+    for (;;) {
+      const { nodes, spare, name, release: served } = this.#cluster;
+      const { release } = this.#options;
+      const old = nodes.find((it) => it.release !== release);
+      if (old === undefined) return;
+      if (release > served)
+        throw new FleetError(
+          "LAB_INVALID",
+          `cannot upgrade the nodes of ${name} to ${release}: its API server has ${served}, and nodes may not be newer; upgrade it first`,
+        );
+      // Without a spare place, an interrupted upgrade has already filled it.
+      const isReplaced = spare === undefined && nodes.some((it) => it.release === release);
+      if (spare === undefined && !isReplaced)
+        throw new FleetError(
+          "LAB_INVALID",
+          `cannot upgrade the nodes of ${name}: the lab has no room for one more node`,
+        );
+      await this.#replace(client, old, spare);
+    }
+  }
+
+  /** First the new node, so that the pods of the old one have a place. */
+  async #replace(client: KubeClient, old: LabNode, spare: LabNode | undefined): Promise<void> {
+    const { layout } = this.#lab;
+    const { report, signal } = this.#steps;
+    const { release } = this.#options;
+    if (spare !== undefined) {
+      report(`${spare.name} with ${release}`);
+      this.#write({ nodes: [...this.#cluster.nodes, { ...spare, release }], spare: undefined });
+    }
+    const { topology } = this.#state;
+    await buildNetwork(topology, layout, signal);
+    await ensureClusterCredentials(this.#cluster, topology.spec, layout);
+    await this.#start((it) => it.cluster === this.#cluster.name && it.stage !== "apiserver");
+    for (const node of this.#cluster.nodes)
+      if (node.release === release) await this.#untilReady(client, node);
+    report(`${old.name} is drained`);
+    await drainNode(client, old.name, { timeoutMs: this.#options.drainMs, deps: this.#deps, signal });
+    report(`${old.name} is removed`);
+    // A kubelet that runs registers its node again.
+    await this.#end((it) => it.node === old.name);
+    await client.delete(NODES, objectKey(undefined, old.name), { signal });
+    await this.#remove(old);
+  }
+
+  async #untilReady(client: KubeClient, { name, release }: LabNode): Promise<void> {
+    const isReady = (node: Node | undefined): boolean =>
+      node?.status?.conditions?.some((it) => it.type === "Ready" && it.status === "True") === true &&
+      node.status.nodeInfo?.["kubeletVersion"]?.startsWith(`v${release}.`) === true;
+    await waitFor(
+      client,
+      {
+        of: NODES,
+        key: objectKey(undefined, name),
+        timeoutMs: NODE_READY_MS,
+        until: isReady,
+        message: () => `cannot replace nodes: ${name} is not ready within ${NODE_READY_MS / 1000} s`,
+      },
+      this.#deps,
+      this.#steps.signal,
+    );
+  }
+
+  /** Routes leave the node before its namespace goes. */
+  async #remove(old: LabNode): Promise<void> {
+    const { layout } = this.#lab;
+    const { signal } = this.#steps;
+    const programs = planPrograms(this.#state.topology, layout).filter((it) => it.node === old.name);
+    const nodes = this.#cluster.nodes.filter((it) => it.name !== old.name);
+    this.#write({ nodes, spare: old });
+    await buildNetwork(this.#state.topology, layout, signal);
+    await killNode(this.#lab, old, programs, signal);
+    await deleteNetns(layout.netnsOf(nodeNetns(old)), signal);
+    await unmountBelow(layout.node(old.name), signal);
+    rmSync(layout.node(old.name), { recursive: true, force: true });
+  }
+
+  async #end(only: (program: ReturnType<typeof planPrograms>[number]) => boolean): Promise<void> {
+    const { layout } = this.#lab;
+    const programs = planPrograms(this.#state.topology, layout).filter(only);
+    const pids = programs.map((it) => runningPid(layout, it.name)).filter((it) => it !== undefined);
+    await endProcesses(pids, GRACE_MS, this.#clock, this.#steps.signal);
+    for (const it of programs) forgetProcess(layout, it.name);
+  }
+
+  async #start(only: (program: ReturnType<typeof planPrograms>[number]) => boolean): Promise<void> {
+    const { layout, context } = this.#lab;
+    const { signal } = this.#steps;
+    await startMissing(this.#state.topology, layout, context, { report: () => {}, signal, only });
+  }
+}

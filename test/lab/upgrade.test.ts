@@ -1,0 +1,102 @@
+/** A cluster of a lab that is upgraded: control plane and nodes, while another cluster uses its service. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import { parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
+import {
+  echoDeployment,
+  flowScript,
+  mcsExport,
+  namespace,
+  service,
+  shellPod,
+} from "../support/lab-manifests.ts";
+import { until } from "../support/waiting.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
+
+const ONE = "member-1";
+const TWO = "member-2";
+const HELLO = { namespace: "work", name: "hello" };
+const CLIENT = { namespace: "work", name: "client" };
+const URL = "http://hello.work.svc.clusterset.local/";
+const budget = {
+  apiVersion: "policy/v1",
+  kind: "PodDisruptionBudget",
+  metadata: HELLO,
+  spec: { maxUnavailable: 1, selector: { matchLabels: { app: "hello" } } },
+};
+
+describeOnKernel("a cluster of a lab", () => {
+  let lab: TestLab;
+  beforeAll(async () => {
+    lab = await startLab({ name: "eupgrade", nodes: 2, flags: ["--kubernetes-version", "1.35"] });
+    const objects = [echoDeployment(HELLO, 3), service(HELLO), mcsExport(HELLO), budget];
+    await lab.apply(ONE, namespace("work"), ...objects);
+    await lab.apply(TWO, namespace("work"), shellPod({ namespace: "work", name: "probe" }));
+    await until(
+      "the service answers in the other cluster",
+      () => lab.ask(TWO, "work/probe", { url: URL, count: 3 }),
+      (it) => it.every((answer) => answer?.cluster === ONE),
+    );
+    await lab.apply(TWO, shellPod(CLIENT, flowScript(URL, "kernel")));
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  const versions = async (): Promise<readonly (string | undefined)[]> =>
+    (await (await lab.client(ONE)).list(NODES)).items.map(
+      (it) => `${it.metadata.name} ${it.status?.nodeInfo?.["kubeletVersion"]}`,
+    );
+  const upgrade = (...args: readonly string[]) =>
+    lab.lab("upgrade", ["--kubernetes-version", ...args], { allowFailure: true, timeoutMs: 110_000 });
+
+  it("refuses nodes that would be newer than their API server", async () => {
+    const { exitCode, stderr } = await upgrade("1.36", "--nodes-only", ONE);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining(
+        "cannot upgrade the nodes of member-1 to 1.36: its API server has 1.35, and nodes may not be newer; upgrade it first",
+      ),
+    ]);
+  });
+
+  it("is upgraded with no request lost: its API server, and one new node for each old one, as budgets allow", async () => {
+    const { stdout, exitCode } = await upgrade("1.36", ONE);
+    expect([exitCode, stdout.split("\n").slice(0, -2)]).toEqual([
+      0,
+      [
+        "  API server of member-1: 1.35 to 1.36",
+        "  member-1-node-3 with 1.36",
+        "  member-1-node-1 is drained",
+        "  member-1-node-1 is removed",
+        "  member-1-node-1 with 1.36",
+        "  member-1-node-2 is drained",
+        "  member-1-node-2 is removed",
+      ],
+    ]);
+    expect(await versions()).toEqual([
+      "member-1-node-1 v1.36.0+fairlead",
+      "member-1-node-3 v1.36.0+fairlead",
+    ]);
+    const tries = parseTries(await lab.logOf(TWO, CLIENT));
+    expect(tries.length).toBeGreaterThan(20);
+    expect(tries.filter((it) => it.answer === undefined)).toEqual([]);
+    // Again, there is nothing to do.
+    expect((await upgrade("1.36", ONE)).stdout).toMatch(/^member-1 has Kubernetes 1\.36/);
+  });
+
+  it("goes back if its nodes do, too, as long as nothing needs the later release", async () => {
+    expect((await upgrade("1.35", "--control-plane-only", ONE)).stderr).toContain(
+      "member-1-node-3 has 1.36, and nodes may not be newer than their API server",
+    );
+    const made = { apiVersion: "storage.k8s.io/v1", kind: "CSIDriver", metadata: { name: "later" } };
+    await lab.apply(ONE, { ...made, spec: { preventPodSchedulingIfMissing: true } });
+    expect((await upgrade("1.35", "--nodes-only", ONE)).exitCode).toBe(0);
+    const refused = await upgrade("1.35", ONE);
+    expect(refused.stderr).toContain("cannot upgrade the API server of member-1 to 1.35; 1.36 serves again");
+    expect(refused.stderr).toContain("CSIDriver later has spec.preventPodSchedulingIfMissing");
+    expect(await versions()).toEqual([
+      "member-1-node-2 v1.35.0+fairlead",
+      "member-1-node-3 v1.35.0+fairlead",
+    ]);
+  });
+});
