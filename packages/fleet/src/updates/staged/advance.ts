@@ -80,7 +80,9 @@ function stepAll(pass: Pass, status: StagedUpdateRunStatus): Step {
   const configs = status.stagedUpdateStrategySnapshot?.stages ?? [];
   for (const [at, stage] of (status.stagesStatus ?? []).entries()) {
     const config = configs[at];
-    if (isFinal(stage) || config === undefined) continue;
+    if (isFinal(stage)) continue;
+    if (config === undefined)
+      throw new Abort(`the status of the update run has no strategy for stage ${stage.stageName}`);
     const step = stepStage(pass, stage, config);
     if (step.at !== "done") return step;
   }

@@ -144,7 +144,7 @@ export class FakeWorld {
       placement: this.object,
       policy: this.policy,
       bindings: [...this.bindings.values()],
-      strategy: this.strategy,
+      strategy: cloneJson(this.strategy),
       labelsOf: (it) => this.labels.get(it),
     });
     const status =
