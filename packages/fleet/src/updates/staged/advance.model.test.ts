@@ -1,8 +1,10 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
+import { POLICY_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type {
   StageConfig,
   StagedUpdateRunStatus,
+  StageUpdatingStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { concurrencyOf, tolerance } from "./amounts.ts";
 import { isFinal, statusOf } from "./conditions.ts";
@@ -12,12 +14,13 @@ import { FakeWorld } from "./world.fake.ts";
 /** Whatever happens in whatever order, and wherever the program ends: what must hold of every run. */
 
 const STAGES = ["one", "two", "three"];
+const SNAPSHOT = "web-7-snapshot";
 const CLUSTERS = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 const amount = fc.option(fc.oneof(fc.integer({ min: 1, max: 4 }), fc.constantFrom("1%", "50%", "100%")), {
   nil: undefined,
 });
-const stage = (name: string): fc.Arbitrary<StageConfig> =>
+const anyStage = (name: string): fc.Arbitrary<StageConfig> =>
   fc
     .record({
       maxConcurrency: amount,
@@ -47,10 +50,10 @@ type Event =
   | { readonly is: "time"; readonly minutes: number }
   | { readonly is: "ready" | "steal" | "leave"; readonly cluster: string };
 
-const cluster = fc.constantFrom(...CLUSTERS);
+const anyCluster = fc.constantFrom(...CLUSTERS);
 const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 10, arbitrary: fc.constant({ is: "pass" as const }) },
-  { weight: 8, arbitrary: cluster.map((it) => ({ is: "ready" as const, cluster: it })) },
+  { weight: 8, arbitrary: anyCluster.map((it) => ({ is: "ready" as const, cluster: it })) },
   {
     weight: 4,
     arbitrary: fc.constantFrom({ is: "crash" as const }, { is: "approve" as const }, { is: "run" as const }),
@@ -63,13 +66,13 @@ const event: fc.Arbitrary<Event> = fc.oneof(
 );
 /** Those that abort a run: few, so that most sequences get far. */
 const blow: fc.Arbitrary<Event> = fc.oneof(
-  cluster.map((it) => ({ is: "steal" as const, cluster: it })),
-  cluster.map((it) => ({ is: "leave" as const, cluster: it })),
+  anyCluster.map((it) => ({ is: "steal" as const, cluster: it })),
+  anyCluster.map((it) => ({ is: "leave" as const, cluster: it })),
   fc.constant({ is: "policy" as const }),
 );
 
 const scenario = fc.record({
-  stages: fc.tuple(...STAGES.map(stage)),
+  stages: fc.tuple(...STAGES.map(anyStage)),
   stageOf: fc.array(fc.constantFrom(...STAGES), { minLength: CLUSTERS.length, maxLength: CLUSTERS.length }),
   /** Clusters that have the snapshot of the run already, and those of them that are ready. */
   there: fc.subarray(CLUSTERS),
@@ -84,95 +87,94 @@ const scenario = fc.record({
 function act(fleet: FakeWorld, it: Event): void {
   switch (it.is) {
     case "pass":
-      return void fleet.pass();
     case "crash":
-      return void fleet.pass({ loses: true });
+      return void fleet.pass({ loses: it.is === "crash" });
     case "approve":
       for (const name of fleet.approvals.keys()) fleet.approve(name);
       return;
     case "run":
-      return fleet.setState("Run");
     case "stop":
-      return fleet.setState("Stop");
+      return fleet.setState(it.is === "run" ? "Run" : "Stop");
     case "time":
       fleet.nowMs += it.minutes * 60_000;
       return;
     case "policy":
-      if (fleet.policy !== undefined)
-        fleet.policy.metadata.labels = { "kubernetes-fleet.io/policy-index": "1" };
+      if (fleet.policy !== undefined) fleet.policy.metadata.labels = { [POLICY_INDEX_LABEL]: "1" };
       return;
-    case "ready":
-      if (fleet.bindings.get(it.cluster)?.spec.state === "Bound") fleet.ready(it.cluster);
-      return;
-    case "steal":
-      return fleet.change(it.cluster, { state: "Bound", resourceSnapshotName: "web-9-snapshot" });
-    case "leave":
-      return fleet.change(it.cluster, { state: "Unscheduled" });
     default:
-      it satisfies never;
+      return actOn(fleet, it);
   }
 }
 
-/** What holds of the bindings and the status after every event. */
+function actOn(fleet: FakeWorld, { is, cluster: name }: Extract<Event, { cluster: string }>): void {
+  if (is === "steal") fleet.change(name, { state: "Bound", resourceSnapshotName: "web-9-snapshot" });
+  else if (is === "leave") fleet.change(name, { state: "Unscheduled" });
+  else if (fleet.bindings.get(name)?.spec.state === "Bound") fleet.ready(name);
+}
+
+type Stage = readonly [status: StageUpdatingStatus, config: StageConfig];
+
+function stagesOf(fleet: FakeWorld): Stage[] {
+  const { stagesStatus = [], stagedUpdateStrategySnapshot } = fleet.run.status ?? {};
+  return stagesStatus.map((it, at) => [it, stagedUpdateStrategySnapshot?.stages[at] ?? { name: "" }]);
+}
+
+const failures = ([{ clusters }]: Stage): number =>
+  clusters.filter((it) => statusOf(it, "Succeeded") === "False").length;
+
+/** What holds of the status after every event. */
 function check(fleet: FakeWorld, before: StagedUpdateRunStatus | undefined): void {
   const { status } = fleet.run;
   if (before !== undefined && (isFinal(before) || statusOf(before, "Initialized") === "False"))
     expect(status).toEqual(before);
-  const configs = status?.stagedUpdateStrategySnapshot?.stages ?? [];
-  let isOpen = false;
-  for (const [at, one] of (status?.stagesStatus ?? []).entries()) {
-    const config = configs[at] ?? { name: "" };
-    // A stage starts when those before it have succeeded.
-    if (isOpen) expect(one.clusters.filter((it) => statusOf(it, "Started") !== undefined)).toEqual([]);
-    isOpen ||= statusOf(one, "Succeeded") !== "True";
-    const flying = one.clusters.filter((it) => statusOf(it, "Started") === "True" && !isFinal(it));
-    expect(flying.length).toBeLessThanOrEqual(concurrencyOf(config.maxConcurrency, one.clusters.length));
-    const failed = one.clusters.filter((it) => statusOf(it, "Succeeded") === "False");
-    if (statusOf(one, "Succeeded") === "True")
-      expect(failed.length).toBeLessThanOrEqual(tolerance(config.maxFailures, one.clusters.length));
-    const was = before?.stagesStatus?.[at];
-    for (const it of one.clusters) {
-      const earlier = was?.clusters.find((other) => other.clusterName === it.clusterName);
-      if (earlier !== undefined && isFinal(earlier))
-        expect(statusOf(it, "Succeeded")).toBe(statusOf(earlier, "Succeeded"));
-    }
+  const stages = stagesOf(fleet);
+  const open = stages.findIndex(([it]) => statusOf(it, "Succeeded") !== "True");
+  // A stage starts when those before it have succeeded.
+  for (const [it] of stages.slice(open < 0 ? stages.length : open + 1))
+    expect(it.clusters.filter((cluster) => statusOf(cluster, "Started") !== undefined)).toEqual([]);
+  if (open >= 0) expect(statusOf(status, "Succeeded")).not.toBe("True");
+  for (const stage of stages) checkStage(stage);
+  for (const was of (before?.stagesStatus ?? []).flatMap((it) => it.clusters.filter(isFinal))) {
+    const now = stages.flatMap(([it]) => it.clusters).find((it) => it.clusterName === was.clusterName);
+    expect(statusOf(now, "Succeeded")).toBe(statusOf(was, "Succeeded"));
   }
-  if (isOpen) expect(statusOf(status, "Succeeded")).not.toBe("True");
 }
 
-/** What holds of the writes of a pass. */
-function checkWrites(fleet: FakeWorld, versions: ReadonlyMap<string, string>): void {
+function checkStage(stage: Stage): void {
+  const [{ clusters }, config] = stage;
+  const flying = clusters.filter((it) => statusOf(it, "Started") === "True" && !isFinal(it));
+  expect(flying.length).toBeLessThanOrEqual(concurrencyOf(config.maxConcurrency, clusters.length));
+  if (statusOf(stage[0], "Succeeded") === "True")
+    expect(failures(stage)).toBeLessThanOrEqual(tolerance(config.maxFailures, clusters.length));
+}
+
+/** What holds of the writes of a pass, whether or not it wrote its status. @param there - Clusters that had the snapshot before. */
+function checkWrites(
+  fleet: FakeWorld,
+  versions: ReadonlyMap<string, string>,
+  there: ReadonlySet<string>,
+): void {
   const { plan } = fleet;
   if (plan === undefined) return;
-  const { stagesStatus = [], stagedUpdateStrategySnapshot } = fleet.run.status ?? {};
-  const unready = [...fleet.bindings.values()].filter(
-    (it) => it.spec.resourceSnapshotName === "web-7-snapshot" && !isReady(it),
-  );
-  for (const { binding, spec } of plan.bind) {
+  for (const { binding, spec } of plan.bind)
     // What has the snapshot of the run gets another one only when it goes back.
-    if (spec.resourceSnapshotName === "web-7-snapshot")
-      expect(versions.get(binding.spec.targetCluster)).not.toBe("web-7-snapshot");
-    const at = stagesStatus.findIndex((one) =>
-      one.clusters.some((it) => it.clusterName === binding.spec.targetCluster),
+    if (spec.resourceSnapshotName === SNAPSHOT)
+      expect(versions.get(binding.spec.targetCluster)).not.toBe(SNAPSHOT);
+  const unready = [...fleet.bindings.values()].flatMap((it) =>
+    it.spec.resourceSnapshotName === SNAPSHOT && !isReady(it) ? [it.spec.targetCluster] : [],
+  );
+  for (const stage of stagesOf(fleet)) {
+    const [{ clusters }, config] = stage;
+    const own = new Set(clusters.map((it) => it.clusterName));
+    // Members report nothing else than that they are ready: these are the clusters that the run keeps busy.
+    const busy = unready.filter((it) => own.has(it) && !there.has(it));
+    expect(busy.length).toBeLessThanOrEqual(
+      concurrencyOf(config.maxConcurrency, clusters.length) + failures(stage),
     );
-    const one = stagesStatus[at];
-    const max = concurrencyOf(
-      stagedUpdateStrategySnapshot?.stages[at]?.maxConcurrency,
-      one?.clusters.length ?? 0,
-    );
-    const names = new Set(one?.clusters.map((it) => it.clusterName));
-    // Of those that this run made unready: members that report nothing else count, whatever the status lost.
-    const started = unready.filter(
-      (it) => names.has(it.spec.targetCluster) && !THERE.has(it.spec.targetCluster),
-    );
-    const failed = one?.clusters.filter((it) => statusOf(it, "Succeeded") === "False").length ?? 0;
-    expect(started.length).toBeLessThanOrEqual(max + failed);
   }
   if (plan.remove.length > 0)
-    expect(stagesStatus.every((it) => statusOf(it, "Succeeded") === "True")).toBe(true);
+    expect(stagesOf(fleet).every(([it]) => statusOf(it, "Succeeded") === "True")).toBe(true);
 }
-
-const THERE = new Set<string>();
 
 it("never updates too many clusters, stages out of order or a cluster twice, and ends once, whatever happens", () => {
   const ends: Record<string, number> = {};
@@ -183,11 +185,7 @@ it("never updates too many clusters, stages out of order or a cluster twice, and
         { ...clusters, ...Object.fromEntries(leaving.map((it) => [it, "one"])) },
         stages,
       );
-      THERE.clear();
-      for (const it of there) {
-        THERE.add(it);
-        fleet.change(it, { state: "Bound", resourceSnapshotName: "web-7-snapshot" });
-      }
+      for (const it of there) fleet.change(it, { state: "Bound", resourceSnapshotName: SNAPSHOT });
       for (const it of leaving) fleet.change(it, { state: "Unscheduled" });
       for (const it of events.flat()) {
         const before = fleet.run.status;
@@ -197,7 +195,7 @@ it("never updates too many clusters, stages out of order or a cluster twice, and
         fleet.plan = undefined;
         act(fleet, it);
         check(fleet, before);
-        checkWrites(fleet, versions);
+        checkWrites(fleet, versions, new Set(there));
       }
       const end = fleet.says("Succeeded") ?? fleet.says("Progressing") ?? "not started";
       ends[end] = (ends[end] ?? 0) + 1;
@@ -214,7 +212,7 @@ it("succeeds after any sequence that does not abort it, when members report, use
   fc.assert(
     fc.property(scenario, ({ stages, stageOf, events }) => {
       const clusters = Object.fromEntries(CLUSTERS.map((it, at) => [it, stageOf[at] ?? "one"]));
-      const patient = stages.map(({ progressDeadline: _, ...it }) => it);
+      const patient = stages.map(({ progressDeadline: _deadline, ...it }) => it);
       const fleet = new FakeWorld(clusters, patient);
       for (const it of events[0]) act(fleet, it);
       fleet.setState("Run");
@@ -229,7 +227,7 @@ it("succeeds after any sequence that does not abort it, when members report, use
       }
       expect(fleet.says("Succeeded")).toBe("True UpdateRunSucceeded");
       expect([...fleet.bindings.values()].map((it) => it.spec.resourceSnapshotName)).toEqual(
-        CLUSTERS.map(() => "web-7-snapshot"),
+        CLUSTERS.map(() => SNAPSHOT),
       );
     }),
     { numRuns: 150 },

@@ -1,4 +1,3 @@
-import { POLICY_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type {
   Placement,
   ResourceBinding,
@@ -8,16 +7,15 @@ import type {
   ApprovalRequest,
   StagedUpdateRun,
   StagedUpdateRunStatus,
-  StageUpdatingStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { changeOf } from "./changes.ts";
 import { isFinal, mark, statusOf } from "./conditions.ts";
 import { stepDeletion } from "./deletion.ts";
 import { momentOf } from "./initialize.ts";
 import { Abort, type Effects, type Pass, type Step } from "./pass.ts";
 import { stepStage } from "./stage.ts";
-import { listed } from "./stages.ts";
-import { clusterCountOf, type Targets, targetsOf } from "./targets.ts";
+import { targetsOf } from "./targets.ts";
 
 /** What a pass of an initialized run reads. */
 export interface World {
@@ -32,6 +30,8 @@ export interface World {
 
 export interface Plan extends Effects {
   readonly status: StagedUpdateRunStatus;
+  /** What changed of the placement, where the run is to be planned again (`replan`): there is nothing else to write. */
+  readonly outdated?: string;
 }
 
 /** Whether nothing about the run changes any more. */
@@ -64,7 +64,11 @@ export function advance(run: StagedUpdateRun, world: World): Plan {
     isStopped: run.spec.state === "Stop",
   };
   try {
-    checkGround(run, world, targets);
+    checkPlacement(run, world);
+    const change = changeOf(before, world.policy, targets);
+    if (change !== undefined && run.spec.onPlacementChange === "Replan")
+      return { ...effects, status: before, outdated: change };
+    if (change !== undefined) throw new Abort(`${change}; create another update run`);
     conclude(pass, status, stepAll(pass, status));
     return { ...effects, status };
   } catch (error) {
@@ -90,44 +94,12 @@ function stepAll(pass: Pass, status: StagedUpdateRunStatus): Step {
   return deletion === undefined || isFinal(deletion) ? { at: "done" } : stepDeletion(pass, deletion);
 }
 
-/** @throws {Abort} where the placement is no longer what the run was made for. */
-function checkGround(run: StagedUpdateRun, { placement, policy }: World, targets: Targets): void {
-  const { spec, status = {} } = run;
+/** @throws {Abort} where the placement cannot be rolled out by runs any more. */
+function checkPlacement({ spec }: StagedUpdateRun, { placement }: World): void {
   if (placement === undefined || isDeleting(placement))
     throw new Abort(`placement ${spec.placementName} does not exist any more, or is being deleted`);
   if (placement.spec.strategy?.type !== "External")
     throw new Abort(`spec.strategy.type of placement ${spec.placementName} is not External any more`);
-  if (policy !== undefined) checkPolicy(status, policy);
-  checkClusters(status, targets);
-}
-
-function checkClusters(status: StagedUpdateRunStatus, { scheduled, leaving }: Targets): void {
-  const namesOf = (stages: readonly StageUpdatingStatus[]): Set<string> =>
-    new Set(stages.flatMap((stage) => stage.clusters.map((it) => it.clusterName)));
-  const { stagesStatus = [], deletionStageStatus } = status;
-  const planned = namesOf(stagesStatus);
-  const removed = namesOf(deletionStageStatus === undefined ? [] : [deletionStageStatus]);
-  const now = new Set(scheduled.keys());
-  for (const [clusters, what] of [
-    [now.difference(planned), "clusters joined the placement"],
-    [planned.difference(now), "clusters left the placement"],
-    [new Set(leaving.keys()).difference(removed), "clusters left the placement"],
-  ] as const)
-    if (clusters.size > 0)
-      throw new Abort(`${what} after the update run was initialized: ${listed(clusters)}`);
-}
-
-function checkPolicy(status: StagedUpdateRunStatus, policy: SchedulingPolicySnapshot): void {
-  const index = policy.metadata.labels?.[POLICY_INDEX_LABEL];
-  if (index !== status.policySnapshotIndexUsed)
-    throw new Abort(
-      `the policy changed: the update run uses policy snapshot ${status.policySnapshotIndexUsed}, the latest is ${index}`,
-    );
-  const count = clusterCountOf(policy);
-  if (count !== undefined && count !== status.policyObservedClusterCount)
-    throw new Abort(
-      `the policy asks for ${count} clusters now, and for ${status.policyObservedClusterCount} when the update run was initialized`,
-    );
 }
 
 function conclude(pass: Pass, status: StagedUpdateRunStatus, step: Step): void {

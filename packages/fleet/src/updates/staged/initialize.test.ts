@@ -123,7 +123,7 @@ describe("initialization", () => {
       /afterStageTasks: a TimedWait needs a waitTime above 0/,
     ],
     [
-      "a deadline is no duration",
+      "a deadline is not a duration",
       ({ strategy }) => void (strategy.spec.stages = [{ ...ALL, progressDeadline: "soon" }]),
       /progressDeadline: it must be a duration above 0/,
     ],

@@ -103,8 +103,7 @@ export function initialized(
   nowMs: number,
 ): StagedUpdateRunStatus {
   const status: StagedUpdateRunStatus = {
-    policySnapshotIndexUsed: policy.metadata.labels?.[POLICY_INDEX_LABEL] ?? "",
-    policyObservedClusterCount: targets.scheduled.size,
+    ...policyUsed(policy, targets),
     resourceSnapshotIndexUsed: index,
     ...(placement.spec.strategy?.applyStrategy === undefined
       ? {}
@@ -129,6 +128,17 @@ export function initialized(
     "the stages are computed and the run can start",
   ]);
   return status;
+}
+
+/** By which a run finds out that the policy changed. */
+export function policyUsed(
+  policy: SchedulingPolicySnapshot,
+  { scheduled }: Targets,
+): Pick<StagedUpdateRunStatus, "policySnapshotIndexUsed" | "policyObservedClusterCount"> {
+  return {
+    policySnapshotIndexUsed: policy.metadata.labels?.[POLICY_INDEX_LABEL] ?? "",
+    policyObservedClusterCount: clusterCountOf(policy) ?? scheduled.size,
+  };
 }
 
 /** The status of a run that cannot be made. */

@@ -20,8 +20,10 @@ import type {
 import { cloneJson } from "@fairlead/base/json.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import type { Labels } from "@fairlead/kube/objects/selector.ts";
 import { advance, isExecuted, isOver, type Plan } from "./advance.ts";
 import { statusOf } from "./conditions.ts";
+import { replan } from "./replan.ts";
 import { initialized, survey, uninitialized } from "./initialize.ts";
 
 export const START_MS = Date.parse("2026-01-01T00:00:00Z");
@@ -125,6 +127,12 @@ export class FakeWorld {
       nowMs,
       approval: (it) => this.approvals.get(it),
     });
+    if (this.plan.outdated !== undefined) {
+      const labelsOf = (it: string): Labels => this.labels.get(it);
+      const status = replan(this.run, { policy, bindings, labelsOf }, () => ({}), nowMs);
+      if (status !== undefined && !loses) this.run = { ...this.run, status };
+      return this.plan;
+    }
     this.#act(this.plan);
     if (!loses) this.run = { ...this.run, status: this.plan.status };
     return this.plan;

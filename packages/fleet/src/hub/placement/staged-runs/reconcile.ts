@@ -9,12 +9,13 @@ import type {
 import { BEFORE_UPDATE_RUN_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import type { Labels } from "@fairlead/kube/objects/selector.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import type { Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { advance, isExecuted, isOver, type Plan } from "#updates/staged/advance.ts";
@@ -26,6 +27,7 @@ import {
   survey,
   uninitialized,
 } from "#updates/staged/initialize.ts";
+import { replan } from "#updates/staged/replan.ts";
 import type { BindingChange } from "#updates/staged/pass.ts";
 import type { ScopeInformers } from "../informers.ts";
 import { type PlacementView, readView, viewOf } from "./ground.ts";
@@ -72,6 +74,9 @@ class RunPass {
     return RUN_KINDS[this.#parts.placements.scope.name];
   }
 
+  readonly #labelsOf = (cluster: string): Labels =>
+    this.#parts.members.store.get(objectKey(undefined, cluster))?.metadata.labels;
+
   #nowMs(): number {
     return clockOfServer(this.#parts.client, this.#parts.deps.clock).now();
   }
@@ -88,12 +93,12 @@ class RunPass {
   }
 
   async #initialStatus(run: StagedUpdateRun, view: PlacementView): Promise<StagedUpdateRunStatus> {
-    const { client, placements, members } = this.#parts;
+    const { client, placements } = this.#parts;
     const strategyKey = objectKey(run.metadata.namespace, run.spec.stagedRolloutStrategyName);
     const ground: Ground = {
       ...view,
       strategy: await client.find(this.kinds.strategies, strategyKey, { signal: this.#signal }),
-      labelsOf: (cluster) => members.store.get(objectKey(undefined, cluster))?.metadata.labels,
+      labelsOf: this.#labelsOf,
     };
     const found = survey(run, ground);
     if (!("stages" in found)) return uninitialized(run, found, this.#nowMs());
@@ -107,10 +112,30 @@ class RunPass {
     const { client, placements } = this.#parts;
     const key = placementOfRun(run);
     const seen = this.#plan(run, viewOf(placements, key));
-    // A run is aborted only for what the API server says now.
-    const plan = isFailed(seen)
-      ? this.#plan(run, await readView(client, placements, key, this.#signal))
-      : seen;
+    if (!isFailed(seen) && seen.outdated === undefined) return this.#carryOut(run, seen);
+    // A run is aborted or planned again only for what the API server says now.
+    const view = await readView(client, placements, key, this.#signal);
+    const plan = this.#plan(run, view);
+    return plan.outdated === undefined ? this.#carryOut(run, plan) : this.#replan(run, view);
+  }
+
+  async #replan(run: StagedUpdateRun, view: PlacementView): Promise<ReconcileResult> {
+    const picked = pickSnapshot(
+      {
+        ...run,
+        spec: { ...run.spec, ...defined({ resourceSnapshotIndex: run.status?.resourceSnapshotIndexUsed }) },
+      },
+      this.#parts.placements,
+    );
+    if (!("snapshot" in picked))
+      throw new FleetError("API_NOT_FOUND", "fault" in picked ? picked.fault : picked.pending);
+    const overridesOf = await this.#parts.overridesFor(picked.snapshot, this.#signal);
+    const status = replan(run, { ...view, labelsOf: this.#labelsOf }, overridesOf, this.#nowMs());
+    if (status !== undefined) await this.#writeStatus(run, status);
+    return {};
+  }
+
+  async #carryOut(run: StagedUpdateRun, plan: Plan): Promise<ReconcileResult> {
     await this.#write(plan);
     await this.#writeStatus(run, plan.status);
     if (plan.wakeMs.length === 0) return {};
