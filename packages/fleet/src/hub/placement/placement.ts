@@ -13,6 +13,7 @@ import type { HubInformers } from "../informers.ts";
 import { ContentsCache } from "./contents.ts";
 import { createPlacementInformers, type PlacementInformers } from "./informers.ts";
 import { createRollout } from "./rollout/controller.ts";
+import { createSchedulers } from "./scheduler/controller.ts";
 import { createSelecting } from "./selecting.ts";
 import { createWorks } from "./works/controller.ts";
 
@@ -30,7 +31,18 @@ export interface PlacementParts {
 function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): readonly Controller[] {
   const { client, hub, informers, deps } = parts;
   const rollout = { client, informers, members: hub.members, contents: new ContentsCache(client), deps };
-  return [...stack.use(createSelecting(parts)).controllers, createRollout(rollout), createWorks(rollout)];
+  const scheduling = {
+    client,
+    scopes: [informers.cluster, informers.namespaced],
+    members: hub.members,
+    deps,
+  };
+  return [
+    ...stack.use(createSelecting(parts)).controllers,
+    ...stack.use(createSchedulers(scheduling)).controllers,
+    createRollout(rollout),
+    createWorks(rollout),
+  ];
 }
 
 /** Between two attempts, growing. Unit: milliseconds. */

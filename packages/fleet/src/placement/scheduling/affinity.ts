@@ -58,7 +58,7 @@ export type Scorer = (cluster: ClusterFacts) => number;
 export function compilePreference({
   weight,
   preference: { labelSelector, propertySorter },
-}: PreferredClusterSelector): (fleet: Iterable<ClusterFacts>) => Scorer {
+}: PreferredClusterSelector): (fleet: readonly ClusterFacts[]) => Scorer {
   const hasLabels = labelSelector === undefined ? () => true : matcherOf(labelSelector);
   if (propertySorter === undefined) return () => (cluster) => (hasLabels(cluster.labels) ? weight : 0);
   const { name, sortOrder } = propertySorter;
@@ -73,7 +73,7 @@ export function compilePreference({
   };
 }
 
-function rangeOf(fleet: Iterable<ClusterFacts>, name: string): readonly [bigint, bigint] {
+function rangeOf(fleet: readonly ClusterFacts[], name: string): readonly [bigint, bigint] {
   let [least, largest]: [bigint | undefined, bigint | undefined] = [undefined, undefined];
   for (const cluster of fleet) {
     const value = cluster.property(name);

@@ -77,7 +77,7 @@ export function chooseBest(question: Question, bindings: ClassifiedBindings): Ch
     .slice(0, Math.max(0, current.size - count));
   const round = roundOf(question, bindings, new Set(dropped.map((it) => it.spec.targetCluster)));
   const { passed, refused } = filter(question, round);
-  const affinityOf = question.policy.scorerOf(question.clusters.values());
+  const affinityOf = question.policy.scorerOf([...question.clusters.values()]);
   const ranked = passed
     .map((cluster) => ({
       cluster,

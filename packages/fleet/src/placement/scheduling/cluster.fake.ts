@@ -13,7 +13,7 @@ import { schedule, type Schedule } from "./schedule.ts";
 
 export interface FakeMember {
   readonly labels?: Record<string, string>;
-  readonly taints?: (Taint & { effect: "NoSchedule" })[];
+  readonly taints?: readonly (Taint & { effect: "NoSchedule" })[];
   readonly properties?: Record<string, string>;
   readonly available?: Record<string, string>;
   readonly namespaces?: Record<string, string>;
@@ -35,7 +35,7 @@ export function fakeMember(name: string, options: FakeMember = {}): MemberCluste
   const { joined = "True", healthy = "True", isDeleting = false } = options;
   return {
     metadata: { name, ...defined({ labels, deletionTimestamp: isDeleting ? AT : undefined }) },
-    spec: { identity: { kind: "User", name }, ...defined({ taints }) },
+    spec: { identity: { kind: "User", name }, ...defined({ taints: taints && [...taints] }) },
     status: {
       conditions: namespaces === undefined ? [] : [condition("NamespaceCollectionSucceeded", "True")],
       properties: Object.fromEntries(

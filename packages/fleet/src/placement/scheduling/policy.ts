@@ -43,7 +43,7 @@ export interface CompiledPolicy {
   readonly problems: readonly string[];
   readonly filters: readonly Filter[];
   /** The affinity score of a cluster of a fleet. */
-  readonly scorerOf: (fleet: Iterable<ClusterFacts>) => Scorer;
+  readonly scorerOf: (fleet: readonly ClusterFacts[]) => Scorer;
   readonly spread: readonly TopologySpreadConstraint[];
   /** Properties that it reads. */
   readonly properties: ReadonlySet<string>;

@@ -30,19 +30,15 @@ import { createSchedulers } from "./controller.ts";
 let clock: FakeClock;
 let client: FakeKubeClient;
 let stop: AbortController;
-let controllers: Controller[];
+let controllers: readonly Controller[];
 
 async function startProgram(): Promise<void> {
   stop = new AbortController();
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
   const informers = createPlacementInformers(client, deps);
   const members = createInformer(client, MEMBER_CLUSTERS, {}, deps);
-  controllers = createSchedulers({
-    client,
-    scopes: [informers.cluster, informers.namespaced],
-    members,
-    deps,
-  });
+  const scopes = [informers.cluster, informers.namespaced];
+  ({ controllers } = createSchedulers({ client, scopes, members, deps }));
   for (const it of controllers) await it.start(stop.signal);
   await settled();
 }

@@ -38,10 +38,14 @@ interface Parts {
   readonly deps: RuntimeDeps;
 }
 
+interface Schedulers extends Disposable {
+  readonly controllers: readonly Controller[];
+}
+
 /** Policy snapshots to bindings: one controller for each scope of placements. */
-export function createSchedulers({ client, scopes, members, deps }: Parts): Controller[] {
+export function createSchedulers({ client, scopes, members, deps }: Parts): Schedulers {
   const fleet = new Fleet(members, deps.clock);
-  return scopes.map((informers) => {
+  const controllers = scopes.map((informers) => {
     const scheduler = new Scheduler({ client, informers, fleet, deps });
     const controller = createController(
       {
@@ -61,6 +65,7 @@ export function createSchedulers({ client, scopes, members, deps }: Parts): Cont
     });
     return controller;
   });
+  return { controllers, [Symbol.dispose]: () => fleet[Symbol.dispose]() };
 }
 
 function ofPlacement({ before, after }: Change<SchedulingPolicySnapshot | ResourceBinding>): ObjectKey[] {

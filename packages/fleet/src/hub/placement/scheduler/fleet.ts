@@ -26,9 +26,10 @@ interface Entry {
 }
 
 /** The member clusters as schedulers see them. Heartbeats, which come all the time, change nothing here. */
-export class Fleet {
+export class Fleet implements Disposable {
   readonly #members: Informer<MemberCluster>;
   readonly #clock: Clock;
+  readonly #subscription: Disposable;
   readonly #heartbeats = new Heartbeats();
   readonly #entries = new Map<string, Entry>();
   readonly #listeners = new Set<(change: ClusterChange) => void>();
@@ -39,7 +40,11 @@ export class Fleet {
     this.#members = members;
     this.#clock = clock;
     for (const after of members.store.list()) this.#onChange({ key: keyOf(after), before: undefined, after });
-    members.subscribe((change) => this.#onChange(change));
+    this.#subscription = members.subscribe((change) => this.#onChange(change));
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]();
   }
 
   onChange(listener: (change: ClusterChange) => void): void {
