@@ -78,6 +78,7 @@ function seedPlacement(policy?: PlacementPolicy, scope: PlacementScope = CLUSTER
 }
 function seedSnapshot(policy: PlacementPolicy | undefined, scope = CLUSTER_SCOPE, index = 0): void {
   const namespace = scope.placements.namespaced ? { namespace: "shop" } : {};
+  const { numberOfClusters: _, ...fixed } = policy ?? {};
   client.seed(scope.policySnapshots, {
     metadata: {
       name: `p-${index}`,
@@ -94,7 +95,7 @@ function seedSnapshot(policy: PlacementPolicy | undefined, scope = CLUSTER_SCOPE
           : { [NUMBER_OF_CLUSTERS_ANNOTATION]: String(policy.numberOfClusters) }),
       },
     },
-    spec: { policyHash: "", ...(policy === undefined ? {} : { policy }) },
+    spec: { policyHash: "", ...(policy === undefined ? {} : { policy: fixed }) },
   });
 }
 

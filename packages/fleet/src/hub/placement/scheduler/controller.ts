@@ -11,21 +11,19 @@ import type { Change, Controller, Informer, KubeClient } from "@fairlead/kube/ty
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   BINDING_FINALIZER,
-  LATEST_SNAPSHOT_LABEL,
-  NUMBER_OF_CLUSTERS_ANNOTATION,
-  PLACEMENT_GENERATION_ANNOTATION,
   PLACEMENT_MANAGER,
-  POLICY_INDEX_LABEL,
   SCHEDULER_FINALIZER,
 } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type {
   Placement,
+  PlacementPolicy,
   ResourceBinding,
   SchedulingPolicySnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { type CompiledPolicy, compilePolicy } from "#placement/scheduling/policy.ts";
 import type { Outcome } from "#placement/scheduling/outcome.ts";
 import { schedule } from "#placement/scheduling/schedule.ts";
+import { generationOf, policyOf, snapshotInForce } from "#placement/scheduling/snapshot.ts";
 import { OF_CLUSTER, OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
 import { type ClusterChange, Fleet } from "./fleet.ts";
 import { concerns, type Known } from "./triggers.ts";
@@ -105,16 +103,17 @@ class Scheduler {
       return;
     }
     if (isDeleting(placement)) return this.#cleanUp(placement, signal);
-    const snapshot = latestSnapshot(informers.policySnapshots.store.byIndex(OF_PLACEMENT, key));
+    const snapshot = snapshotInForce(informers.policySnapshots.store.byIndex(OF_PLACEMENT, key));
     if (snapshot === undefined) return;
     await addFinalizer(client, scope.placements, placement, { finalizer: SCHEDULER_FINALIZER, signal });
     const { namespace, name } = splitKey(key);
-    const policy = this.#policyOf(key, snapshot);
+    const wanted = policyOf(snapshot);
+    const policy = this.#compiled(key, snapshot, wanted);
     const result = schedule({
       placement: { namespace, name },
       policy,
       snapshot: snapshot.metadata.name,
-      count: numberIn(snapshot, NUMBER_OF_CLUSTERS_ANNOTATION) ?? snapshot.spec.policy?.numberOfClusters ?? 0,
+      count: wanted?.numberOfClusters ?? 0,
       clusters: fleet.clusters(),
       bindings: informers.bindings.store.byIndex(OF_PLACEMENT, key),
     });
@@ -132,10 +131,15 @@ class Scheduler {
     for (const [key, known] of this.#known) if (concerns(change, known)) yield key;
   }
 
-  /** The spec of a snapshot never changes. */
-  #policyOf(key: ObjectKey, { metadata: { uid }, spec }: SchedulingPolicySnapshot): CompiledPolicy {
+  /** The spec of a snapshot never changes, only the number of clusters does. */
+  #compiled(
+    key: ObjectKey,
+    { metadata: { uid } }: SchedulingPolicySnapshot,
+    policy: PlacementPolicy | undefined,
+  ): CompiledPolicy {
     const known = this.#known.get(key);
-    return known !== undefined && known.snapshotUid === uid ? known.policy : compilePolicy(spec.policy);
+    const isKnown = known?.snapshotUid === uid && known?.policy.problems.length === 0;
+    return isKnown ? known.policy : compilePolicy(policy);
   }
 
   async #report(
@@ -144,12 +148,11 @@ class Scheduler {
     signal: AbortSignal,
   ): Promise<void> {
     const { client, informers, deps } = this.#parts;
-    const observedCRPGeneration = numberIn(snapshot, PLACEMENT_GENERATION_ANNOTATION) ?? 0;
     await writeConditions(client, informers.scope.policySnapshots, {
       object: snapshot,
       own: OUR_CONDITIONS,
       next: [condition],
-      rest: { observedCRPGeneration, targetClusters },
+      rest: { observedCRPGeneration: generationOf(snapshot), targetClusters },
       fieldManager: PLACEMENT_MANAGER,
       clock: deps.clock,
       signal,
@@ -174,17 +177,3 @@ class Scheduler {
 
 const OUR_CONDITIONS = new Set(["Scheduled"]);
 const DELETES_AT_ONCE = 16;
-
-/** While a new one takes over none or, for a moment, two may have the label. */
-function latestSnapshot(all: Iterable<SchedulingPolicySnapshot>): SchedulingPolicySnapshot | undefined {
-  const indexOf = ({ metadata }: SchedulingPolicySnapshot): number =>
-    Number(metadata.labels?.[POLICY_INDEX_LABEL]);
-  return [...all]
-    .filter((it) => !isDeleting(it) && it.metadata.labels?.[LATEST_SNAPSHOT_LABEL] === "true")
-    .toSorted((a, b) => indexOf(b) - indexOf(a))[0];
-}
-
-function numberIn({ metadata }: SchedulingPolicySnapshot, annotation: string): number | undefined {
-  const text = metadata.annotations?.[annotation];
-  return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
-}
