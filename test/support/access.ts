@@ -1,6 +1,7 @@
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { accessManifests, actAsMembersManifests } from "@fairlead/fleet/authz/manifests.ts";
-import { HUB_ACCESS, type ProgramAccess } from "@fairlead/fleet/authz/programs.ts";
+import { appliesAs, EVERYTHING } from "@fairlead/fleet/authz/applied.ts";
+import { HUB_ACCESS, MEMBER_WORK_ACCESS, type ProgramAccess } from "@fairlead/fleet/authz/programs.ts";
 import { isMemberUserLike } from "@fairlead/fleet/api/fairlead.dev/identity.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
@@ -153,6 +154,11 @@ export async function grant(client: KubeClient, programs: readonly ProgramAccess
       name: userOf(program),
     }))
       await client.apply(of, object, { fieldManager: "test" });
+  if (programs.includes(MEMBER_WORK_ACCESS)) {
+    const name = userOf(MEMBER_WORK_ACCESS);
+    const applies = appliesAs(EVERYTHING, { kind: "User", apiGroup: "rbac.authorization.k8s.io", name });
+    await client.apply(applies.of, applies.object, { fieldManager: "test" });
+  }
   if (!programs.includes(HUB_ACCESS)) return;
   const hub = { kind: "User", apiGroup: "rbac.authorization.k8s.io", name: userOf(HUB_ACCESS) } as const;
   for (const { of, object } of actAsMembersManifests(hub))

@@ -11,8 +11,10 @@ import { NAMESPACES, type Service, SERVICES, type ServicePort } from "@fairlead/
 import { defined } from "@fairlead/base/defined.ts";
 import {
   HUB_ACCESS,
+  HUB_PLACEMENT_ACCESS,
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
+  MEMBER_WORK_ACCESS,
   type ProgramAccess,
   PROGRAMS,
 } from "@fairlead/fleet/authz/programs.ts";
@@ -142,6 +144,8 @@ export interface FleetOptions {
   readonly manualImports?: readonly string[];
   /** Members that install node agents, out of this repository. Default: none. */
   readonly nodeImages?: Readonly<Record<string, string>>;
+  /** Places resources: the hub reads everything, and members apply with all rights. Default: false. */
+  readonly placement?: boolean;
   /** What each program is given in the place of its clients, each time it starts. Default: these. */
   readonly wrap?: (client: KubeClient) => KubeClient;
 }
@@ -150,7 +154,11 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   const { wrap = same } = options;
   await using stack = new AsyncDisposableStack();
   const depsOf = (name: string): RuntimeDeps => ({ ...testDeps(name), ...clockOf(options, name) });
-  const programs = options.inHub === undefined ? [HUB_ACCESS] : [HUB_ACCESS, MEMBER_ACCESS];
+  const programs = [
+    HUB_ACCESS,
+    ...(options.placement === true ? [HUB_PLACEMENT_ACCESS] : []),
+    ...(options.inHub === undefined ? [] : [MEMBER_ACCESS]),
+  ];
   const hub = stack.use(await startCluster("hub", programs, clockOf(options, "hub/apiserver")));
   let currentHub: Hub | undefined;
   const hubProgram = stack.use(
@@ -161,7 +169,12 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
         ...(leaseSeconds === undefined ? {} : { leaseSeconds }),
         ...(forceDeleteSeconds === undefined ? {} : { forceDeleteSeconds }),
       };
-      await using running = await startHub(client, { ...lease, trafficManager }, depsOf("hub"), signal);
+      await using running = await startHub(
+        client,
+        { ...lease, ...defined({ trafficManager, placement: options.placement }) },
+        depsOf("hub"),
+        signal,
+      );
       currentHub = running;
       await aborted(signal);
       currentHub = undefined;
@@ -191,7 +204,8 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
             connectHub: (config) => wrap(connectProgram(config, deps)),
             deps,
             ...(probe === undefined ? {} : { probe }),
-            ...defined({ nodeImage: options.nodeImages?.[name] }),
+            ...defined({ nodeImage: options.nodeImages?.[name], placement: options.placement }),
+            address: { server: cluster.config.server, ...defined({ ca: cluster.config.ca }) },
             ...(options.manualImports?.includes(name) === true ? { imports: "manual" } : {}),
             onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),
           },
@@ -243,8 +257,12 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   };
 }
 
-function accessOf({ nodeImages }: FleetOptions, name: string): ProgramAccess[] {
-  return nodeImages?.[name] === undefined ? [MEMBER_ACCESS] : [MEMBER_ACCESS, MEMBER_NODES_ACCESS];
+function accessOf({ nodeImages, placement }: FleetOptions, name: string): ProgramAccess[] {
+  return [
+    MEMBER_ACCESS,
+    ...(nodeImages?.[name] === undefined ? [] : [MEMBER_NODES_ACCESS]),
+    ...(placement === true ? [MEMBER_WORK_ACCESS] : []),
+  ];
 }
 
 /** A test may have ended the hub's server: there are no members then. */

@@ -69,6 +69,7 @@ export function command(): Program {
             ...passOnFrom(flags.passAnnotations),
             imports: flags.serviceImports,
             placement: flags.placement,
+            address: { server: config.server, ...defined({ ca: config.ca }) },
             ...defined({ nodeImage: flags.nodeImage }),
           };
           return runAgent({ local, connectHub, deps, ...options }, leading);

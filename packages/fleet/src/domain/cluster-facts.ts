@@ -9,7 +9,7 @@ export const CNI_PROPERTY = "fairlead.dev/cni";
 /** Another program that connects clusters. */
 export const OTHER_MESH_PROPERTY = "fairlead.dev/other-mesh";
 
-const FACTS = [KUBERNETES_PROPERTY, CNI_PROPERTY, OTHER_MESH_PROPERTY] as const;
+export const FACTS = [KUBERNETES_PROPERTY, CNI_PROPERTY, OTHER_MESH_PROPERTY] as const;
 type Fact = (typeof FACTS)[number];
 type Properties = NonNullable<MemberClusterStatus["properties"]>;
 

@@ -21,6 +21,7 @@ import { createMeshInformers } from "./fleet-addresses.ts";
 import { FleetState } from "./fleet-state.ts";
 import { createIdentities, identityKeys } from "./identities/identities.ts";
 import { createLocalInformers, createMailboxInformers } from "./informers.ts";
+import type { ClusterAddress } from "./membership/built-in-properties.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
 import { createRanges } from "./membership/ranges.ts";
@@ -52,6 +53,8 @@ export interface MemberOptions {
   readonly nodeImage?: string;
   /** Whether it applies what is placed on it. Default: false. */
   readonly placement?: boolean;
+  /** How others reach the API server of this cluster. Default: not told. */
+  readonly address?: ClusterAddress;
 }
 
 export interface Member extends AsyncDisposable {
@@ -105,6 +108,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     hadInternalMember: () => hadInternalMember,
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     places: options.placement === true,
+    address: options.address,
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,
     imports,

@@ -9,6 +9,7 @@ import type { NodeAgents } from "./node-agents/node-agents.ts";
 import type { MeshInformers } from "./fleet-addresses.ts";
 import type { FleetState } from "./fleet-state.ts";
 import type { LocalInformers, MailboxInformers } from "./informers.ts";
+import type { ClusterAddress } from "./membership/built-in-properties.ts";
 import type { Ranges } from "./membership/ranges.ts";
 import type { MemberPart } from "./roles.ts";
 import type { Stopwatch } from "./stopwatch.ts";
@@ -37,6 +38,8 @@ export interface Session {
   readonly hadInternalMember: () => boolean;
   /** Whether it applies what is placed on it. */
   readonly places: boolean;
+  /** How others reach the API server of this cluster. Undefined: not known. */
+  readonly address: ClusterAddress | undefined;
   readonly events: EventRecorder;
   readonly stopwatch: Stopwatch;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */

@@ -115,6 +115,22 @@ describe("a MemberCluster", () => {
     expect(joined).toMatchObject({ status, reason, observedGeneration: 3 });
   });
 
+  const says = (type: string, status: "True" | "False") => ({
+    type,
+    conditions: [{ type: "Joined", status, reason: "r", message: "", lastTransitionTime: "" }],
+  });
+  it.each([
+    ["KubeFleet's agent alone", [says("MemberAgent", "True")], "True"],
+    ["KubeFleet's agent alone, which left", [says("MemberAgent", "False")], "False"],
+    ["all three agents", [...agents("True", "True"), says("MemberAgent", "True")], "True"],
+    ["networking without the agent of placements", agents("True", "True"), "True"],
+    ["one agent that has not joined", [...agents("True", "True"), says("MemberAgent", "False")], "Unknown"],
+    ["a networking agent that is missing", [...agents("True"), says("MemberAgent", "True")], "Unknown"],
+  ])("is joined as the agents say that it is expected to have: %s", (_, said, status) => {
+    const conditions = planConditions(member(account), { ...alive, agents: said });
+    expect(conditions.find((it) => it.type === "Joined")?.status).toBe(status);
+  });
+
   it.each([
     ["alive", "True"],
     ["suspect", "False"],

@@ -5,6 +5,7 @@ import {
   type DrainedCluster,
   FLEET_RESOURCE_LABEL,
   type InternalMemberCluster,
+  MEMBER_AGENT_TYPE,
   MEMBER_NAME_LABEL,
   type MemberCluster,
   NETWORKING_AGENTS,
@@ -23,7 +24,7 @@ import {
 } from "#api/fairlead.dev/names.ts";
 import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { GATEWAYS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import type { OwnerReference } from "@fairlead/kube/api/meta/types.ts";
+import type { Condition, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -204,9 +205,23 @@ function bounded({ metadata: { name, annotations } }: MemberCluster): NewConditi
   };
 }
 
-/** Joined when every networking agent says so, left when every one says that. */
+/**
+ * The agents that a member is expected to have: the two of networking, and the one that applies Works if it reports. That
+ * one alone is KubeFleet's, in a fleet without networking.
+ */
+function expectedAgents(agents: readonly AgentStatus[]): readonly string[] {
+  const reported = new Set(agents.map((it) => it.type));
+  const networking = NETWORKING_AGENTS.some((it) => reported.has(it)) || !reported.has(MEMBER_AGENT_TYPE);
+  return [
+    ...(networking ? NETWORKING_AGENTS : []),
+    ...(reported.has(MEMBER_AGENT_TYPE) ? [MEMBER_AGENT_TYPE] : []),
+  ];
+}
+
+/** Joined when every expected agent says so, left when every one says that. */
 function joined(agents: readonly AgentStatus[]): NewCondition {
-  const said = NETWORKING_AGENTS.map(
+  const expected = expectedAgents(agents);
+  const said = expected.map(
     (type) =>
       agents.find((it) => it.type === type)?.conditions?.find((it) => it.type === "Joined")?.status ??
       "Unknown",
@@ -215,7 +230,7 @@ function joined(agents: readonly AgentStatus[]): NewCondition {
     return { type: "Joined", status: "True", reason: "MemberClusterJoined", message: "all agents joined" };
   if (said.every((it) => it === "False"))
     return { type: "Joined", status: "False", reason: "MemberClusterLeft", message: "all agents left" };
-  const missing = NETWORKING_AGENTS.filter((_, at) => said[at] !== "True");
+  const missing = expected.filter((_, at) => said[at] !== "True");
   return {
     type: "Joined",
     status: "Unknown",
@@ -255,4 +270,22 @@ function healthy({ liveness, leaseSeconds }: Heard): NewCondition {
 /** Whether the agents have nothing left to do: they said so, or none was ever there. */
 export function haveAgentsLeft(agents: readonly AgentStatus[]): boolean {
   return agents.every((agent) => agent.conditions?.find((it) => it.type === "Joined")?.status !== "True");
+}
+
+/** Conditions of a MemberCluster that the hub decides on by itself: a member's word does not replace them. */
+const OWN_CONDITIONS: ReadonlySet<string> = new Set(["ReadyToJoin", "Joined", "Healthy"]);
+/** Most conditions that are taken over from a member. */
+const MAX_REPORTED = 32;
+
+function isReported({ type }: Pick<Condition, "type">): boolean {
+  return !OWN_CONDITIONS.has(type) && !type.startsWith("fairlead.dev/");
+}
+
+/** The conditions of a MemberCluster, with those that the member reports in the place of its earlier ones. */
+export function withReportedConditions(
+  conditions: readonly Condition[],
+  reported: readonly Condition[] = [],
+): Condition[] {
+  const taken = reported.filter(isReported).slice(0, MAX_REPORTED);
+  return [...conditions.filter((it) => !isReported(it)), ...taken];
 }

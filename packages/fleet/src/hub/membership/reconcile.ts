@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
@@ -11,9 +12,10 @@ import {
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { drainedMembers, isDrainChanged } from "#domain/drain.ts";
-import { reportedFacts } from "#domain/cluster-facts.ts";
+import { boundedProperties } from "#domain/cluster-properties.ts";
+import { FACTS, reportedFacts } from "#domain/cluster-facts.ts";
 import { reportedRanges } from "#domain/ranges.ts";
-import { FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { FORCE_LEAVE_ANNOTATION, NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -41,6 +43,7 @@ import {
   planQuota,
   planRole,
   planRoleBinding,
+  withReportedConditions,
 } from "./plan.ts";
 import { provideView, readerOf, removeFromViews, viewFor } from "./view.ts";
 
@@ -114,13 +117,25 @@ export function createMembership(parts: Parts): Controller {
   return controller;
 }
 
-/** Of what a member reports about its cluster, what the hub keeps. */
-function reportedProperties(
-  reported: MemberClusterStatus["properties"],
-): Pick<MemberClusterStatus, "properties"> {
-  const properties = { ...reportedRanges(reported).properties, ...reportedFacts(reported) };
-  return Object.keys(properties).length === 0 ? {} : { properties };
+/** Of what a member reports about its cluster, what the hub keeps: no right comes of it. */
+function reportedStatus(
+  reported: MemberClusterStatus,
+): Pick<MemberClusterStatus, "properties" | "resourceUsage" | "namespaces"> {
+  const { resourceUsage, namespaces } = reported;
+  const others = Object.entries(reported.properties ?? {}).filter(([name]) => !OWN_PROPERTIES.has(name));
+  const properties = {
+    ...boundedProperties(Object.fromEntries(others)),
+    // In our own writing: what joins later is checked against them.
+    ...reportedRanges(reported.properties).properties,
+    ...reportedFacts(reported.properties),
+  };
+  return {
+    ...(Object.keys(properties).length === 0 ? {} : { properties }),
+    ...defined({ resourceUsage, namespaces }),
+  };
 }
+
+const OWN_PROPERTIES: ReadonlySet<string> = new Set([...FACTS, POD_RANGES, SERVICE_RANGES, NODE_RANGES]);
 
 function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {
   return (after ?? before)?.metadata.namespace;
@@ -232,8 +247,9 @@ class Membership {
     const name = member.metadata.name;
     const { liveness, againInMs } = this.#judge(name);
     this.#setSuspect(name, liveness === "suspect");
-    const { agentStatus: agents = [], properties } = this.#internalMemberOf(member)?.status ?? {};
-    let conditions = member.status?.conditions ?? [];
+    const reported = this.#internalMemberOf(member)?.status ?? {};
+    const { agentStatus: agents = [] } = reported;
+    let conditions = withReportedConditions(member.status?.conditions ?? [], reported.conditions);
     for (const next of planConditions(member, { agents, liveness, leaseSeconds: options.leaseSeconds }))
       conditions = setCondition(conditions, next, deps.clock);
     const wasJoined = isConditionTrue(member.status?.conditions, "Joined");
@@ -243,8 +259,7 @@ class Membership {
       current: member,
       desired: {
         metadata: { name },
-        // Ranges are for the check of those that join later: no right comes of them.
-        status: { conditions, agentStatus: [...agents], ...reportedProperties(properties) },
+        status: { conditions, agentStatus: [...agents], ...reportedStatus(reported) },
       },
       fieldManager: HUB_MANAGER,
       subresource: "status",

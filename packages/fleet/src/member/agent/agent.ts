@@ -14,6 +14,7 @@ import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
+import type { ClusterAddress } from "../membership/built-in-properties.ts";
 import { type Member, startMember } from "../member.ts";
 import type { ImportCreator } from "../session.ts";
 import type { Probe } from "../probes/tcp.ts";
@@ -38,6 +39,8 @@ export interface AgentOptions {
   readonly nodeImage?: string;
   /** Whether it applies what is placed on it. Default: false. */
   readonly placement?: boolean;
+  /** How others reach the API server of this cluster. Default: not told. */
+  readonly address?: ClusterAddress;
 }
 
 /** Between two attempts to take part, growing; a change of the Secret ends the pause. Unit: milliseconds. */
@@ -213,7 +216,7 @@ async function runSession(
         deps: { ...deps, log },
         ...(options.probe === undefined ? {} : { probe: options.probe }),
         ...defined({ passOn: options.passOn, imports: options.imports, nodeImage: options.nodeImage }),
-        ...defined({ placement: options.placement }),
+        ...defined({ placement: options.placement, address: options.address }),
       },
       running,
     );

@@ -1,6 +1,7 @@
 import { HEARTBEAT_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import {
   type AgentStatus,
+  MEMBER_AGENT_TYPE,
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
@@ -14,6 +15,7 @@ import {
   setCondition,
   timestamp,
 } from "@fairlead/kube/objects/conditions.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
@@ -27,7 +29,9 @@ import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
 import { isLegacyHub, type Session } from "../session.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
 import { areMarkedInactive } from "./inactive.ts";
+import { builtInProperties } from "./built-in-properties.ts";
 import { planFacts } from "./facts.ts";
+import { isFormerMemberAgent, joinedAsMemberAgent, MemberAgent, type MemberReport } from "./member-agent.ts";
 import { planRanges } from "./ranges.ts";
 
 /** Share by which a period is stretched or cut by chance, so that members do not report together. */
@@ -37,12 +41,13 @@ const JITTER = 0.05;
 export function createHeartbeat(session: Session): Controller {
   const { mailbox, cluster, deps } = session;
   const key = objectKey(mailboxOf(cluster), cluster);
+  const memberAgent = createMemberAgent(session);
   const whenLeaving = (): ObjectKey[] =>
     mailbox.internalMembers.store.get(key)?.spec.state === "Leave" ? [key] : [];
   const controller = createController(
     {
       name: "internalmembercluster",
-      reconcile: (_key, signal) => reconcile(session, key, signal),
+      reconcile: (_key, signal) => reconcile(session, memberAgent, signal),
       sources: [
         watching(mailbox.internalMembers),
         ...leftovers(session, whenLeaving),
@@ -53,6 +58,17 @@ export function createHeartbeat(session: Session): Controller {
   );
   if (session.nodeAgents !== undefined) session.nodeAgents.onReport = () => controller.enqueue(key);
   return controller;
+}
+
+function createMemberAgent({ local, places, ranges, address, deps }: Session): MemberAgent | undefined {
+  if (!places || ranges === undefined) return undefined;
+  const provider = builtInProperties({ client: local, nodes: ranges.nodes, address, clock: deps.clock });
+  return new MemberAgent(local, provider, deps);
+}
+
+/** The agents that this program stands for, in the order in which the hub knows them. */
+function agentsHere({ part, places }: Session): readonly string[] {
+  return [...agentsOf(part), ...(places ? [MEMBER_AGENT_TYPE] : [])];
 }
 
 /** Exports that became valid, or did not stay so. */
@@ -95,10 +111,11 @@ function meshOf(mesh: MeshInformers | undefined): Informer<KubeObject>[] {
 
 async function reconcile(
   session: Session,
-  key: ObjectKey,
+  memberAgent: MemberAgent | undefined,
   signal: AbortSignal,
 ): Promise<ReconcileResult | void> {
-  const { mailbox, deps } = session;
+  const { mailbox, cluster, deps } = session;
+  const key = objectKey(mailboxOf(cluster), cluster);
   const internalMember = mailbox.internalMembers.store.get(key);
   if (internalMember === undefined) return;
   const isLeaving = internalMember.spec.state === "Leave";
@@ -110,14 +127,19 @@ async function reconcile(
     const dueInMs = heardAtMs(session, internalMember) + periodMs - deps.clock.now();
     return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
   }
-  const ranges = isLeaving ? {} : await rangesOf(session, internalMember, signal);
+  const [ranges, { agentStatus, ...own }] = isLeaving
+    ? [{}, { agentStatus: next }]
+    : await Promise.all([
+        rangesOf(session, internalMember, signal),
+        ownReport(memberAgent, { before: internalMember, agentStatus: next, deps }, signal),
+      ]);
   await session.hub.mergePatch(
     INTERNAL_MEMBER_CLUSTERS,
     key,
     // Other agents report in the same list, which is replaced as a whole: it has to be the one that we saw.
     {
       metadata: { resourceVersion: internalMember.metadata.resourceVersion },
-      status: { agentStatus: next, ...ranges },
+      status: { ...own, agentStatus, properties: { ...ranges.properties, ...own.properties } },
     },
     { subresource: "status", signal },
   );
@@ -126,6 +148,30 @@ async function reconcile(
     return;
   }
   return { requeueAfterMs: periodMs * (1 + JITTER * (2 * deps.rng.random() - 1)) };
+}
+
+/** What the agent that applies Works knows, if it runs here: its health, and facts that placements select by. */
+async function ownReport(
+  memberAgent: MemberAgent | undefined,
+  at: {
+    readonly before: InternalMemberCluster;
+    readonly agentStatus: AgentStatus[];
+    readonly deps: RuntimeDeps;
+  },
+  signal: AbortSignal,
+): Promise<Partial<MemberReport> & { readonly agentStatus: AgentStatus[] }> {
+  const { before, agentStatus, deps } = at;
+  if (memberAgent === undefined) return { agentStatus };
+  const [health, report] = await Promise.all([
+    memberAgent.health(signal),
+    memberAgent.report(before.status, signal),
+  ]);
+  const withHealth = agentStatus.map((it) =>
+    it.type === MEMBER_AGENT_TYPE
+      ? { ...it, conditions: setCondition(it.conditions, health, deps.clock) }
+      : it,
+  );
+  return { ...report, agentStatus: withHealth };
 }
 
 /** The ranges that the cluster allocates addresses from, and facts about it. Legacy hubs do not use them. */
@@ -164,7 +210,7 @@ function planAgents(
 ): AgentStatus[] | undefined {
   const { deps } = session;
   const before = internalMember.status?.agentStatus ?? [];
-  const agents = agentsOf(session.part);
+  const agents = agentsHere(session);
   const now = deps.clock.now();
   const periodMs = (internalMember.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000 * (1 - JITTER);
   const joined = isLeaving
@@ -175,14 +221,15 @@ function planAgents(
   let changed = false;
   const ours = agents.map((type): AgentStatus => {
     const agent = before.find((it) => it.type === type);
-    const known = setCondition(agent?.conditions, { type: "Joined", ...joined }, deps.clock);
+    const own = type === MEMBER_AGENT_TYPE ? joinedAsMemberAgent(isLeaving) : { type: "Joined", ...joined };
+    const known = setCondition(agent?.conditions, own, deps.clock);
     const conditions = type === EXPORTS_AGENT ? withFacts(session, known, { invalid, isLeaving }) : known;
     if (conditions !== agent?.conditions) changed = true;
     const heard = agent?.lastReceivedHeartbeat ?? timestamp(now);
     return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : heard };
   });
-  if (!changed && !isDue) return undefined;
-  const others = before.filter((it) => !agents.includes(it.type));
+  const others = before.filter((it) => !agents.includes(it.type) && !isFormerMemberAgent(it));
+  if (!changed && !isDue && others.length + ours.length === before.length) return undefined;
   return [...others, ...ours];
 }
 

@@ -55,8 +55,13 @@ function trimmed({ metadata, spec, status }: Node): Node {
     status: {
       addresses: (status?.addresses ?? []).filter((it) => it.type === "InternalIP"),
       conditions: conditions.map((it) => withoutTimes(it)),
+      ...defined({ capacity: usable(status?.capacity), allocatable: usable(status?.allocatable) }),
     },
   };
+}
+
+function usable(of: Readonly<Record<string, string>> | undefined): Record<string, string> | undefined {
+  return of === undefined ? undefined : { cpu: of["cpu"] ?? "0", memory: of["memory"] ?? "0" };
 }
 
 const KEPT: ReadonlySet<string> = new Set(["Ready", "NetworkUnavailable"]);

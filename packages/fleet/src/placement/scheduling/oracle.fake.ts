@@ -182,7 +182,7 @@ function milli(text: string | undefined): number | undefined {
 
 function valueOf({ status }: MemberCluster, name: string): number | undefined {
   if (name !== "resources.kubernetes-fleet.io/available-cpu") return milli(status?.properties?.[name]?.value);
-  return milli((status?.resourceUsage?.["available"] as Record<string, string> | undefined)?.["cpu"]);
+  return milli(status?.resourceUsage?.available?.["cpu"]);
 }
 
 function affinityScore(member: MemberCluster, { policy, members }: Context): number {

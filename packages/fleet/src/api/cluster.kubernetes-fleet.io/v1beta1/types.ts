@@ -14,7 +14,12 @@ export interface AgentStatus {
 export interface MemberClusterStatus {
   conditions?: Condition[];
   properties?: Record<string, { value: string; observationTime: string }>;
-  resourceUsage?: Record<string, unknown>;
+  resourceUsage?: {
+    capacity?: Record<string, string>;
+    allocatable?: Record<string, string>;
+    available?: Record<string, string>;
+    observationTime?: string;
+  };
   namespaces?: Record<string, string>;
   agentStatus?: AgentStatus[];
 }
@@ -78,6 +83,9 @@ export interface InternalMemberCluster extends KubeObject {
 
 /** The agents that `fairlead member` stands for. */
 export const NETWORKING_AGENTS = ["MultiClusterServiceAgent", "ServiceExportImportAgent"] as const;
+
+/** The agent that applies Works. KubeFleet's, or `fairlead member`. */
+export const MEMBER_AGENT_TYPE = "MemberAgent";
 
 export const MEMBER_CLUSTER_FINALIZER = "kubernetes-fleet.io/membercluster-finalizer";
 export const MEMBER_NAME_LABEL = "kubernetes-fleet.io/member-name";

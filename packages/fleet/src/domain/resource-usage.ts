@@ -1,0 +1,36 @@
+import type { Node, Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Amounts, amountsAt, excess, pick, sum, textsOf } from "@fairlead/kube/quota/amounts.ts";
+import { podEvaluator } from "@fairlead/kube/quota/pods.ts";
+
+/** What a cluster's nodes have, and what of it no pod has requested. */
+
+export interface ResourceUsage {
+  readonly capacity: Readonly<Record<string, string>>;
+  readonly allocatable: Readonly<Record<string, string>>;
+  readonly available: Readonly<Record<string, string>>;
+}
+
+const TOLD = new Set(["cpu", "memory"]);
+const NONE: Amounts = new Map();
+
+export function resourceUsageOf(nodes: Iterable<Node>, pods: Iterable<Pod>, nowMs: number): ResourceUsage {
+  let [capacity, allocatable, requested] = [NONE, NONE, NONE];
+  for (const { status = {} } of nodes) {
+    capacity = sum(capacity, told(amountsAt({ ...status }, "capacity")));
+    allocatable = sum(allocatable, told(amountsAt({ ...status }, "allocatable")));
+  }
+  for (const pod of pods) {
+    // What waits for a node uses none of them.
+    if (pod.spec?.nodeName === undefined || pod.spec.nodeName === "") continue;
+    requested = sum(requested, told(podEvaluator.usage({ apiVersion: "v1", kind: "Pod", ...pod }, nowMs)));
+  }
+  return {
+    capacity: textsOf(capacity),
+    allocatable: textsOf(allocatable),
+    available: textsOf(excess(allocatable, requested)),
+  };
+}
+
+function told(amounts: Amounts): Amounts {
+  return pick(amounts, (name) => TOLD.has(name));
+}
