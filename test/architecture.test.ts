@@ -41,7 +41,8 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   "fleet/src": [
     ["api"],
     ["domain"],
-    ["placement", "policy", "updates"],
+    ["placement", "policy"],
+    ["updates"],
     ["authz", "dataplane", "dns"],
     ["hub", "member", "cli", "relay"],
   ],

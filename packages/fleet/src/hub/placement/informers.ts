@@ -22,6 +22,7 @@ import type {
   ResourceSnapshot,
   SchedulingPolicySnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import type { ApprovalRequest, StagedUpdateRun } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { isNotable } from "#placement/works/details.ts";
 import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope } from "./scopes.ts";
@@ -40,6 +41,9 @@ export interface ScopeInformers {
   /** Without the selected resources: read a snapshot from the API server to have them. */
   readonly resourceSnapshots: Informer<ResourceSnapshot>;
   readonly bindings: Informer<ResourceBinding>;
+  /** Indexed by their placement as well. */
+  readonly runs: Informer<StagedUpdateRun>;
+  readonly approvals: Informer<ApprovalRequest>;
 }
 
 /** What the controllers of placements read, each kind watched once. */
@@ -64,6 +68,8 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
     bindings: make(scope.bindings, {
       indexes: { ...byPlacement, [OF_CLUSTER]: (it) => [it.spec.targetCluster] },
     }),
+    runs: make(scope.runs, { indexes: { [OF_PLACEMENT]: (it) => [placementOfRun(it)] } }),
+    approvals: make(scope.approvals),
   });
   return {
     cluster: scoped(CLUSTER_SCOPE),
@@ -77,6 +83,10 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
 /** The key of the placement that a snapshot or binding belongs to. */
 export function placementOf({ metadata: { namespace, labels } }: KubeObject): ObjectKey {
   return objectKey(namespace, labels?.[PARENT_PLACEMENT_LABEL] ?? "");
+}
+
+export function placementOfRun({ metadata: { namespace }, spec }: StagedUpdateRun): ObjectKey {
+  return objectKey(namespace, spec.placementName);
 }
 
 /** The key of the binding that a Work belongs to. */

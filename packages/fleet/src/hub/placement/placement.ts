@@ -15,6 +15,7 @@ import { createPlacementInformers, type PlacementInformers } from "./informers.t
 import { createRollout } from "./rollout/controller.ts";
 import { createSchedulers } from "./scheduler/controller.ts";
 import { createSelecting } from "./selecting.ts";
+import { createStagedRuns } from "./staged-runs/controller.ts";
 import { createWorks } from "./works/controller.ts";
 
 /** What every controller of placements is given. */
@@ -31,17 +32,15 @@ export interface PlacementParts {
 function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): readonly Controller[] {
   const { client, hub, informers, deps } = parts;
   const rollout = { client, informers, members: hub.members, contents: new ContentsCache(client), deps };
-  const scheduling = {
-    client,
-    scopes: [informers.cluster, informers.namespaced],
-    members: hub.members,
-    deps,
-  };
+  const scopes = [informers.cluster, informers.namespaced];
+  const scheduling = { client, scopes, members: hub.members, deps };
+  const { controllers, snapshotNow } = stack.use(createSelecting(parts));
   return [
-    ...stack.use(createSelecting(parts)).controllers,
+    ...controllers,
     ...stack.use(createSchedulers(scheduling)).controllers,
     createRollout(rollout),
     createWorks(rollout),
+    ...scopes.map((of) => createStagedRuns({ ...rollout, of, snapshotNow })),
   ];
 }
 

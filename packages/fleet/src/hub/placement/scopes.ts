@@ -13,6 +13,17 @@ import {
   SCHEDULING_POLICY_SNAPSHOTS,
   type SchedulingPolicySnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import {
+  APPROVAL_REQUESTS,
+  type ApprovalRequest,
+  CLUSTER_APPROVAL_REQUESTS,
+  CLUSTER_STAGED_UPDATE_RUNS,
+  CLUSTER_STAGED_UPDATE_STRATEGIES,
+  STAGED_UPDATE_RUNS,
+  STAGED_UPDATE_STRATEGIES,
+  type StagedUpdateRun,
+  type StagedUpdateStrategy,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 
 /** The kinds of one scope: those of ClusterResourcePlacements, or those of ResourcePlacements. */
 export interface PlacementScope {
@@ -23,6 +34,9 @@ export interface PlacementScope {
   readonly policySnapshots: Resource<SchedulingPolicySnapshot>;
   readonly resourceSnapshots: Resource<ResourceSnapshot>;
   readonly bindings: Resource<ResourceBinding>;
+  readonly runs: Resource<StagedUpdateRun>;
+  readonly strategies: Resource<StagedUpdateStrategy>;
+  readonly approvals: Resource<ApprovalRequest>;
 }
 
 export const CLUSTER_SCOPE: PlacementScope = {
@@ -32,6 +46,9 @@ export const CLUSTER_SCOPE: PlacementScope = {
   policySnapshots: CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
   resourceSnapshots: CLUSTER_RESOURCE_SNAPSHOTS,
   bindings: CLUSTER_RESOURCE_BINDINGS,
+  runs: CLUSTER_STAGED_UPDATE_RUNS,
+  strategies: CLUSTER_STAGED_UPDATE_STRATEGIES,
+  approvals: CLUSTER_APPROVAL_REQUESTS,
 };
 export const NAMESPACED_SCOPE: PlacementScope = {
   name: "namespaced",
@@ -40,5 +57,8 @@ export const NAMESPACED_SCOPE: PlacementScope = {
   policySnapshots: SCHEDULING_POLICY_SNAPSHOTS,
   resourceSnapshots: RESOURCE_SNAPSHOTS,
   bindings: RESOURCE_BINDINGS,
+  runs: STAGED_UPDATE_RUNS,
+  strategies: STAGED_UPDATE_STRATEGIES,
+  approvals: APPROVAL_REQUESTS,
 };
 export const SCOPES: readonly PlacementScope[] = [CLUSTER_SCOPE, NAMESPACED_SCOPE];

@@ -3,8 +3,10 @@ import {
   type CustomResourceDefinition,
 } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
+import type { Placement } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { placementRules, type RuleOptions } from "#placement/selection/rules.ts";
 import { DEFAULT_PACE, type SnapshotPace } from "#placement/snapshots/pace.ts";
 import type { PlacementInformers } from "./informers.ts";
@@ -12,6 +14,7 @@ import { createSnapshots } from "./resources/controller.ts";
 import { type Discover, discoverBy } from "./resources/discovery.ts";
 import { Outcomes } from "./resources/outcomes.ts";
 import { Resources } from "./resources/resources.ts";
+import { snapshotNow } from "./resources/snapshot.ts";
 import { createPlacementStatus } from "./status/controller.ts";
 
 export interface SelectingOptions extends RuleOptions, Partial<SnapshotPace> {
@@ -26,6 +29,12 @@ export interface SelectingParts {
 export interface Selecting extends AsyncDisposable {
   readonly controllers: readonly Controller[];
   readonly resources: Resources;
+  /** See `snapshotNow` of `resources/snapshot.ts`. */
+  readonly snapshotNow: (
+    key: ObjectKey,
+    placement: Placement,
+    signal: AbortSignal,
+  ) => ReturnType<typeof snapshotNow>;
 }
 
 /** What placements select, their snapshots, and their status. */
@@ -47,13 +56,15 @@ export function createSelecting(
     minIntervalMs: options.minIntervalMs ?? DEFAULT_PACE.minIntervalMs,
     collectMs: options.collectMs ?? DEFAULT_PACE.collectMs,
   };
+  const parts = { client, informers, resources, outcomes, pace, deps };
   return {
     controllers: [
       createPlacementStatus({ client, informers, outcomes, deps }),
-      createSnapshots({ client, informers, resources, outcomes, pace, deps }),
+      createSnapshots(parts),
       resources.createDiscovery(),
     ],
     resources,
+    snapshotNow: (key, placement, signal) => snapshotNow(parts, key, placement, signal),
     async [Symbol.asyncDispose]() {
       await resources[Symbol.asyncDispose]();
       await definitions[Symbol.asyncDispose]();

@@ -24,6 +24,8 @@ export interface ResourcesInput {
   readonly placement: Placement;
   readonly snapshots: readonly ResourceSnapshot[];
   readonly bindings: readonly ResourceBinding[];
+  /** Indexes that update runs are about to give to clusters. */
+  readonly awaited?: readonly number[];
   /** Of what is selected now. */
   readonly hash: string;
   readonly pace: SnapshotPace;
@@ -80,9 +82,10 @@ export function planResourceSnapshot(input: ResourcesInput): ResourcesPlan {
 }
 
 function create(input: ResourcesInput, masters: readonly ResourceSnapshot[]): ResourcesPlan {
-  const { placement, snapshots, bindings } = input;
+  const { placement, snapshots, bindings, awaited = [] } = input;
   const { name } = placement.metadata;
-  const used = new Set(bindings.map((it) => indexInName(it.spec.resourceSnapshotName, name) ?? -1));
+  const bound = bindings.map((it) => indexInName(it.spec.resourceSnapshotName, name) ?? -1);
+  const used = new Set([...bound, ...awaited]);
   const indexes = new Set(masters.map(indexOfResources));
   const oldest = masters.map(indexOfResources).toSorted((a, b) => a - b);
   // What a binding still points to is needed to make its Works again.

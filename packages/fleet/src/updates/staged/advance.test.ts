@@ -60,7 +60,7 @@ describe("a staged update run", () => {
     fleet.ready("a");
     const [change] = fleet.pass()?.bind ?? [];
     expect(change?.binding.spec.targetCluster).toBe("b");
-    expect(change?.spec).toEqual({
+    expect(change?.spec).toMatchObject({
       state: "Bound",
       resourceSnapshotName: "web-7-snapshot",
       resourceOverrideSnapshots: [],

@@ -39,6 +39,12 @@ export function isOver({ status = {} }: StagedUpdateRun): boolean {
   return isFinal(status) || statusOf(status, "Initialized") === "False";
 }
 
+/** The index of the resource snapshot that the run is about to give to clusters, if it is known. */
+export function indexAwaitedBy(run: StagedUpdateRun): number[] {
+  const index = run.status?.resourceSnapshotIndexUsed ?? run.spec.resourceSnapshotIndex ?? "";
+  return isOver(run) || !/^\d{1,15}$/.test(index) ? [] : [Number(index)];
+}
+
 /** Whether the run has its stages and is to be executed or stopped. */
 export function isExecuted({ spec, status = {} }: StagedUpdateRun): boolean {
   return statusOf(status, "Initialized") === "True" && (spec.state ?? "Initialize") !== "Initialize";

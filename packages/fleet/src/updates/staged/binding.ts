@@ -1,5 +1,6 @@
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import { sameJson } from "@fairlead/base/json.ts";
+import { completeStrategy } from "#placement/rollout/plan.ts";
 import type {
   ApplyStrategy,
   ResourceBinding,
@@ -28,22 +29,9 @@ export function isAt({ spec }: ResourceBinding, version: Version): boolean {
   );
 }
 
-const STRATEGY_DEFAULTS: ApplyStrategy = {
-  type: "ClientSideApply",
-  comparisonOption: "PartialComparison",
-  whenToApply: "Always",
-  whenToTakeOver: "Always",
-  allowCoOwnership: false,
-};
-
 /** Servers fill in defaults, in the run as in the binding. */
 export function sameStrategy(a: ApplyStrategy | undefined, b: ApplyStrategy | undefined): boolean {
-  const [left, right] = [a, b].map((it) => ({
-    ...STRATEGY_DEFAULTS,
-    ...it,
-    serverSideApplyConfig: { force: false, ...it?.serverSideApplyConfig },
-  }));
-  return sameJson(left, right);
+  return sameJson(completeStrategy(a), completeStrategy(b));
 }
 
 /** Whether all objects of the binding's present spec are applied and available, or their differences are reported. */

@@ -4,6 +4,7 @@ import type {
   StageUpdatingStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
+import { completeStrategy } from "#placement/rollout/plan.ts";
 import { concurrencyOf, tolerance } from "./amounts.ts";
 import { isAt, isReady, sameStrategy, versionFor } from "./binding.ts";
 import { changedMs, isFinal, mark, statusOf } from "./conditions.ts";
@@ -71,10 +72,9 @@ function startClusters(at: At): void {
   for (const it of (others ?? []).slice(0, Math.max(0, slots))) {
     const binding = bindingOf(pass, it);
     const version = versionFor(it, pass.resourceSnapshotName);
-    const { appliedStrategy: applyStrategy } = pass.before;
     pass.bind.push({
       binding,
-      spec: { state: "Bound", ...version, ...(applyStrategy === undefined ? {} : { applyStrategy }) },
+      spec: { state: "Bound", ...version, applyStrategy: completeStrategy(pass.before.appliedStrategy) },
       previous: config.onFailure === "Rollback" ? previousOf(pass.run, binding) : null,
     });
     start(at, it, "the update of the cluster has started");

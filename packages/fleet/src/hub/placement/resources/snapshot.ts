@@ -13,6 +13,7 @@ import {
   withPlacedBefore,
 } from "#placement/selection/select.ts";
 import { RESOURCE_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
+import type { SnapshotPace } from "#placement/snapshots/pace.ts";
 import { latestOf } from "#placement/snapshots/history.ts";
 import { resourceHash } from "#placement/snapshots/parts.ts";
 import {
@@ -22,6 +23,7 @@ import {
   planResourceSnapshot,
   resourceSnapshots,
 } from "#placement/snapshots/resources.ts";
+import { indexAwaitedBy } from "#updates/staged/advance.ts";
 import { OF_PLACEMENT, type ScopeInformers } from "../informers.ts";
 import { outcomeOf } from "./outcomes.ts";
 import { scopeOf, type SnapshotParts } from "./parts.ts";
@@ -34,34 +36,93 @@ export async function snapshotResources(
   placement: Placement,
   signal: AbortSignal,
 ): Promise<ReconcileResult | void> {
-  const { client, informers, resources, outcomes, pace, deps } = parts;
-  const of = scopeOf(informers, key);
-  const found = resources.select(placement);
-  if (found === undefined) return;
-  const { input } = found;
-  let { selection } = found;
-  const snapshots = [...of.resourceSnapshots.store.byIndex(OF_PLACEMENT, key)];
-  if (isIncomplete(input, selection)) {
-    const patienceMs = resources.patienceMs(selection.unread);
-    if (patienceMs > 0) return { requeueAfterMs: patienceMs };
-    const before = await placedBefore(parts, of, snapshots, signal);
-    // What a user names is waited for; of a namespace's content what can be read is a beginning.
-    if (before === undefined && isNamed(placement, selection)) return;
-    selection = withPlacedBefore(input, selection, before ?? []);
-  }
-  if (selection.problems.length > 0) {
-    outcomes.set(key, outcomeOf(placement, [], problemText(selection.problems)));
+  const { outcomes } = parts;
+  const found = await selectNow(parts, key, placement, signal);
+  if ("waitMs" in found) return found.waitMs === undefined ? undefined : { requeueAfterMs: found.waitMs };
+  if ("problem" in found) {
+    outcomes.set(key, outcomeOf(placement, [], found.problem));
     return;
   }
-  const { objects } = selection;
+  const { objects } = found;
   const ids = objects.map((it) => it.id);
   outcomes.set(key, outcomeOf(placement, ids));
   if (placement.spec.strategy?.type === "External") return;
+  const { waitMs } = await write(parts, key, placement, { objects, pace: parts.pace, signal });
+  return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
+}
+
+/**
+ * The master of the snapshot of what a placement selects now, which is made if the latest one holds something else: for what rolls
+ * placements out that have strategy External. Undefined while it is not known what they select.
+ */
+export async function snapshotNow(
+  parts: SnapshotParts,
+  key: ObjectKey,
+  placement: Placement,
+  signal: AbortSignal,
+): Promise<ResourceSnapshot | { readonly problem: string } | undefined> {
+  const found = await selectNow(parts, key, placement, signal);
+  if ("waitMs" in found) return undefined;
+  if ("problem" in found) return found;
+  const pace = { minIntervalMs: 0, collectMs: 0 };
+  const { master } = await write(parts, key, placement, { objects: found.objects, pace, signal });
+  return master;
+}
+
+type Selected =
+  | { readonly objects: readonly SelectedObject[] }
+  | { readonly problem: string }
+  /** Unit: milliseconds. Undefined: until a change makes the placement due. */
+  | { readonly waitMs: number | undefined };
+
+async function selectNow(
+  parts: SnapshotParts,
+  key: ObjectKey,
+  placement: Placement,
+  signal: AbortSignal,
+): Promise<Selected> {
+  const { informers, resources } = parts;
+  const of = scopeOf(informers, key);
+  const found = resources.select(placement);
+  if (found === undefined) return { waitMs: undefined };
+  const { input } = found;
+  let { selection } = found;
+  if (isIncomplete(input, selection)) {
+    const patienceMs = resources.patienceMs(selection.unread);
+    if (patienceMs > 0) return { waitMs: patienceMs };
+    const snapshots = [...of.resourceSnapshots.store.byIndex(OF_PLACEMENT, key)];
+    const before = await placedBefore(parts, of, snapshots, signal);
+    // What a user names is waited for; of a namespace's content what can be read is a beginning.
+    if (before === undefined && isNamed(placement, selection)) return { waitMs: undefined };
+    selection = withPlacedBefore(input, selection, before ?? []);
+  }
+  if (selection.problems.length > 0) return { problem: problemText(selection.problems) };
+  return { objects: selection.objects };
+}
+
+/** @returns The master of the latest snapshot; and when another one is due. Unit: milliseconds. */
+async function write(
+  { client, informers, deps }: SnapshotParts,
+  key: ObjectKey,
+  placement: Placement,
+  {
+    objects,
+    pace,
+    signal,
+  }: {
+    readonly objects: readonly SelectedObject[];
+    readonly pace: SnapshotPace;
+    readonly signal: AbortSignal;
+  },
+): Promise<{ readonly master: ResourceSnapshot | undefined; readonly waitMs?: number | undefined }> {
+  const of = scopeOf(informers, key);
+  const snapshots = [...of.resourceSnapshots.store.byIndex(OF_PLACEMENT, key)];
   const hash = resourceHash(objects);
   const plan = planResourceSnapshot({
     placement,
     snapshots,
     bindings: [...of.bindings.store.byIndex(OF_PLACEMENT, key)],
+    awaited: [...of.runs.store.byIndex(OF_PLACEMENT, key)].flatMap(indexAwaitedBy),
     hash,
     pace,
     nowMs: clockOfServer(client, deps.clock).now(),
@@ -69,7 +130,10 @@ export async function snapshotResources(
   const created =
     plan.create === undefined ? [] : resourceSnapshots(placement, { index: plan.create, hash, objects });
   await writeSnapshots({ client, of: of.scope.resourceSnapshots, signal }, plan, created);
-  return plan.waitMs === undefined ? undefined : { requeueAfterMs: plan.waitMs };
+  return {
+    master: created.at(-1) ?? latestOf(snapshots.filter(isMaster), RESOURCE_INDEX_LABEL),
+    waitMs: plan.waitMs,
+  };
 }
 
 function isNamed({ spec }: Placement, { unread }: Selection): boolean {

@@ -6,37 +6,36 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
 import { isOver } from "#updates/staged/advance.ts";
-import { placementOf } from "../informers.ts";
-import { RUNS_OF_PLACEMENT } from "./informers.ts";
+import { OF_PLACEMENT, placementOf } from "../informers.ts";
 import { type RunParts, runReconciler } from "./reconcile.ts";
 
 /** Executes the staged update runs of one scope. Keys are runs. */
 export function createStagedRuns(parts: RunParts): Controller {
-  const { own, placements, members, deps } = parts;
+  const { of, members, deps } = parts;
   const runsOf = (placement: ObjectKey): ObjectKey[] =>
-    [...own.runs.store.byIndex(RUNS_OF_PLACEMENT, placement)].flatMap((it) =>
+    [...of.runs.store.byIndex(OF_PLACEMENT, placement)].flatMap((it) =>
       isOver(it) ? [] : [objectKey(it.metadata.namespace, it.metadata.name)],
     );
   const runsOfPart = both((it: KubeObject) => runsOf(placementOf(it)));
   return createController(
     {
-      name: placements.scope.name === "cluster" ? "clusterstagedupdaterun" : "stagedupdaterun",
+      name: of.scope.name === "cluster" ? "clusterstagedupdaterun" : "stagedupdaterun",
       reconcile: runReconciler(parts),
       concurrency: 8,
       sources: [
-        watching(own.runs),
+        watching(of.runs),
         watching(
-          own.approvals,
+          of.approvals,
           both(({ metadata: { namespace }, spec }) => [objectKey(namespace, spec.parentStageRollout)]),
         ),
-        watchingChanges(placements.placements, ({ key, before, after }) =>
+        watchingChanges(of.placements, ({ key, before, after }) =>
           sameJson(outlineOf(before), outlineOf(after)) ? [] : runsOf(key),
         ),
-        watchingChanges(placements.policySnapshots, runsOfPart),
-        watchingChanges(placements.resourceSnapshots, runsOfPart),
+        watchingChanges(of.policySnapshots, runsOfPart),
+        watchingChanges(of.resourceSnapshots, runsOfPart),
         // Read when a run is initialized; a change of it later makes no difference.
         watchingChanges(members, () => []),
-        watchingChanges(placements.bindings, (change) => (isOfInterest(change) ? runsOfPart(change) : [])),
+        watchingChanges(of.bindings, (change) => (isOfInterest(change) ? runsOfPart(change) : [])),
       ],
     },
     deps,

@@ -1,4 +1,4 @@
-import { LATEST_SNAPSHOT_LABEL, PARENT_PLACEMENT_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { PARENT_PLACEMENT_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type {
   Placement,
   ResourceBinding,
@@ -6,8 +6,9 @@ import type {
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { isLatest } from "#placement/snapshots/history.ts";
 import { OF_PLACEMENT, type ScopeInformers } from "../informers.ts";
 
 /** What a run depends on in its placement. */
@@ -18,11 +19,15 @@ export interface PlacementView {
   readonly bindings: readonly ResourceBinding[];
 }
 
-export function viewOf(informers: ScopeInformers, placement: ObjectKey): PlacementView {
+export function viewOf(
+  { placements, policySnapshots }: ScopeInformers,
+  bindings: OwnWrites<ResourceBinding>,
+  key: ObjectKey,
+): PlacementView {
   return {
-    placement: informers.placements.store.get(placement),
-    policy: [...informers.policySnapshots.store.byIndex(OF_PLACEMENT, placement)].find(isLatest),
-    bindings: [...informers.bindings.store.byIndex(OF_PLACEMENT, placement)],
+    placement: placements.store.get(key),
+    policy: [...policySnapshots.store.byIndex(OF_PLACEMENT, key)].find(isLatest),
+    bindings: bindings.list(key),
   };
 }
 
@@ -41,8 +46,4 @@ export async function readView(
     client.list(scope.bindings, options),
   ]);
   return { placement, policy: policies.items.find(isLatest), bindings: bindings.items };
-}
-
-export function isLatest({ metadata: { labels } }: KubeObject): boolean {
-  return labels?.[LATEST_SNAPSHOT_LABEL] === "true";
 }

@@ -1,77 +1,76 @@
-import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { UPDATE_RUN_FINALIZER, UPDATE_RUN_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
-import type { ResourceSnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { BEFORE_UPDATE_RUN_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import {
+  PREVIOUS_BINDING_STATE_ANNOTATION,
+  UPDATE_RUN_FINALIZER,
+  UPDATE_RUN_MANAGER,
+  WORK_FINALIZER,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
+import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type {
   ApprovalRequest,
   StagedUpdateRun,
   StagedUpdateRunStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
-import { BEFORE_UPDATE_RUN_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { defined } from "@fairlead/base/defined.ts";
-import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
 import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
-import type { Labels } from "@fairlead/kube/objects/selector.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
-import type { Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import type { Labels } from "@fairlead/kube/objects/selector.ts";
+import type { ReconcileResult } from "@fairlead/kube/types.ts";
 import { advance, isExecuted, isOver, type Plan } from "#updates/staged/advance.ts";
 import { statusOf } from "#updates/staged/conditions.ts";
-import {
-  type Ground,
-  initialized,
-  type OverridesOf,
-  survey,
-  uninitialized,
-} from "#updates/staged/initialize.ts";
-import { replan } from "#updates/staged/replan.ts";
+import { initialized, survey, uninitialized } from "#updates/staged/initialize.ts";
 import type { BindingChange } from "#updates/staged/pass.ts";
-import type { ScopeInformers } from "../informers.ts";
+import { replan } from "#updates/staged/replan.ts";
+import { OF_PLACEMENT, placementOf, placementOfRun, type ScopeInformers } from "../informers.ts";
+import type { RolloutParts } from "../parts.ts";
+import type { Selecting } from "../selecting.ts";
 import { type PlacementView, readView, viewOf } from "./ground.ts";
-import { placementOfRun, RUN_KINDS, type RunInformers } from "./informers.ts";
-import { pickSnapshot } from "./snapshot.ts";
+import { overridesOf } from "./overrides.ts";
+import { pickSnapshot, snapshotOf } from "./snapshot.ts";
 
-export interface RunParts {
-  readonly client: KubeClient;
-  readonly placements: ScopeInformers;
-  readonly own: RunInformers;
-  readonly members: Informer<MemberCluster>;
-  /** The override snapshots that apply to what a snapshot holds, by cluster. */
-  readonly overridesFor: (snapshot: ResourceSnapshot, signal: AbortSignal) => Promise<OverridesOf>;
-  readonly deps: RuntimeDeps;
+export interface RunParts extends RolloutParts {
+  /** Of the runs that one controller executes. */
+  readonly of: ScopeInformers;
+  readonly snapshotNow: Selecting["snapshotNow"];
+}
+
+interface PassParts extends RunParts {
+  readonly bindings: OwnWrites<ResourceBinding>;
 }
 
 /** Reconciles one run: prepares it once, then executes it. */
-export function runReconciler(parts: RunParts) {
-  return async (key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> => {
-    const run = parts.own.runs.store.get(key);
+export function runReconciler(
+  runParts: RunParts,
+): (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult | void> {
+  const { of, client, deps } = runParts;
+  const { clock } = deps;
+  const bindings = new OwnWrites({ informer: of.bindings, index: OF_PLACEMENT, valueOf: placementOf, clock });
+  const parts = { ...runParts, bindings };
+  return async (key, signal) => {
+    const run = of.runs.store.get(key);
     if (run === undefined) return;
     const pass = new RunPass(parts, signal);
     if (isDeleting(run)) return pass.release(run);
     if (isOver(run)) return;
-    const held = await addFinalizer(parts.client, pass.kinds.runs, run, {
-      finalizer: UPDATE_RUN_FINALIZER,
-      signal,
-    });
+    const held = await addFinalizer(client, of.scope.runs, run, { finalizer: UPDATE_RUN_FINALIZER, signal });
     if (statusOf(held.status, "Initialized") !== "True") return pass.initialize(held);
     return isExecuted(held) ? pass.execute(held) : undefined;
   };
 }
 
 class RunPass {
-  readonly #parts: RunParts;
+  readonly #parts: PassParts;
   readonly #signal: AbortSignal;
 
-  constructor(parts: RunParts, signal: AbortSignal) {
+  constructor(parts: PassParts, signal: AbortSignal) {
     this.#parts = parts;
     this.#signal = signal;
-  }
-
-  get kinds() {
-    return RUN_KINDS[this.#parts.placements.scope.name];
   }
 
   readonly #labelsOf = (cluster: string): Labels =>
@@ -81,56 +80,46 @@ class RunPass {
     return clockOfServer(this.#parts.client, this.#parts.deps.clock).now();
   }
 
-  async initialize(run: StagedUpdateRun): Promise<void> {
-    const { client, placements } = this.#parts;
+  async initialize(run: StagedUpdateRun): Promise<ReconcileResult> {
+    const { client, of, bindings } = this.#parts;
     const key = placementOfRun(run);
-    const seen = await this.#initialStatus(run, viewOf(placements, key));
+    const seen = await this.#initialStatus(run, viewOf(of, bindings, key));
     // A final answer is given only on what the API server says now.
     const status = isOver({ ...run, status: seen })
-      ? await this.#initialStatus(run, await readView(client, placements, key, this.#signal))
+      ? await this.#initialStatus(run, await readView(client, of, key, this.#signal))
       : seen;
     await this.#writeStatus(run, status);
+    // What a placement selects is found out without an event for the run.
+    return statusOf(status, "Initialized") === "Unknown" ? { requeueAfterMs: RETRY_MS } : {};
   }
 
   async #initialStatus(run: StagedUpdateRun, view: PlacementView): Promise<StagedUpdateRunStatus> {
-    const { client, placements } = this.#parts;
+    const { client, of } = this.#parts;
     const strategyKey = objectKey(run.metadata.namespace, run.spec.stagedRolloutStrategyName);
-    const ground: Ground = {
-      ...view,
-      strategy: await client.find(this.kinds.strategies, strategyKey, { signal: this.#signal }),
-      labelsOf: this.#labelsOf,
-    };
-    const found = survey(run, ground);
+    const strategy = await client.find(of.scope.strategies, strategyKey, { signal: this.#signal });
+    const found = survey(run, { ...view, strategy, labelsOf: this.#labelsOf });
     if (!("stages" in found)) return uninitialized(run, found, this.#nowMs());
-    const picked = pickSnapshot(run, placements);
+    const picked = await pickSnapshot(run, found.placement, this.#parts, this.#signal);
     if (!("snapshot" in picked)) return uninitialized(run, picked, this.#nowMs());
-    const overridesOf = await this.#parts.overridesFor(picked.snapshot, this.#signal);
-    return initialized(run, found, { index: picked.index, overridesOf }, this.#nowMs());
+    const overrides = await overridesOf(this.#parts, of, picked.snapshot, this.#signal);
+    return initialized(run, found, { index: picked.index, overridesOf: overrides }, this.#nowMs());
   }
 
   async execute(run: StagedUpdateRun): Promise<ReconcileResult> {
-    const { client, placements } = this.#parts;
+    const { client, of, bindings } = this.#parts;
     const key = placementOfRun(run);
-    const seen = this.#plan(run, viewOf(placements, key));
+    const seen = this.#plan(run, viewOf(of, bindings, key));
     if (!isFailed(seen) && seen.outdated === undefined) return this.#carryOut(run, seen);
     // A run is aborted or planned again only for what the API server says now.
-    const view = await readView(client, placements, key, this.#signal);
+    const view = await readView(client, of, key, this.#signal);
     const plan = this.#plan(run, view);
     return plan.outdated === undefined ? this.#carryOut(run, plan) : this.#replan(run, view);
   }
 
   async #replan(run: StagedUpdateRun, view: PlacementView): Promise<ReconcileResult> {
-    const picked = pickSnapshot(
-      {
-        ...run,
-        spec: { ...run.spec, ...defined({ resourceSnapshotIndex: run.status?.resourceSnapshotIndexUsed }) },
-      },
-      this.#parts.placements,
-    );
-    if (!("snapshot" in picked))
-      throw new FleetError("API_NOT_FOUND", "fault" in picked ? picked.fault : picked.pending);
-    const overridesOf = await this.#parts.overridesFor(picked.snapshot, this.#signal);
-    const status = replan(run, { ...view, labelsOf: this.#labelsOf }, overridesOf, this.#nowMs());
+    const { of } = this.#parts;
+    const overrides = await overridesOf(this.#parts, of, snapshotOf(run, of), this.#signal);
+    const status = replan(run, { ...view, labelsOf: this.#labelsOf }, overrides, this.#nowMs());
     if (status !== undefined) await this.#writeStatus(run, status);
     return {};
   }
@@ -144,7 +133,7 @@ class RunPass {
   }
 
   #plan(run: StagedUpdateRun, view: PlacementView): Plan {
-    const { approvals } = this.#parts.own;
+    const { approvals } = this.#parts.of;
     const { namespace } = run.metadata;
     return advance(run, {
       ...view,
@@ -154,13 +143,16 @@ class RunPass {
   }
 
   async #write({ bind, remove, request, accept }: Plan): Promise<void> {
-    const { client, placements } = this.#parts;
+    const { client, of, bindings } = this.#parts;
     const signal = this.#signal;
     const results = await Promise.allSettled([
       ...bind.map((it) => this.#bind(it)),
-      ...remove.map((it) =>
-        client.delete(placements.scope.bindings, keyOf(it), { ...defined({ uid: it.metadata.uid }), signal }),
-      ),
+      ...remove.map(async (it) => {
+        // The version: the scheduler may have picked the cluster again.
+        const { uid, resourceVersion } = it.metadata;
+        await client.delete(of.scope.bindings, keyOf(it), { ...defined({ uid, resourceVersion }), signal });
+        bindings.noteDeleted(it);
+      }),
       ...request.map((it) => this.#request(it)),
       ...accept.map((it) => this.#accept(it)),
     ]);
@@ -170,22 +162,29 @@ class RunPass {
 
   /** Only if it was not changed since: the scheduler may just have taken the cluster out. */
   async #bind({ binding, spec, previous }: BindingChange): Promise<void> {
-    const { uid, resourceVersion } = binding.metadata;
-    const annotations = { [BEFORE_UPDATE_RUN_ANNOTATION]: previous };
-    const metadata = { uid, resourceVersion, ...(previous === undefined ? {} : { annotations }) };
-    const { scope } = this.#parts.placements;
-    await this.#parts.client.mergePatch(
-      scope.bindings,
-      keyOf(binding),
-      { metadata, spec },
-      { fieldManager: UPDATE_RUN_MANAGER, signal: this.#signal },
-    );
+    const { uid, resourceVersion, finalizers = [], annotations = {} } = binding.metadata;
+    const changed = {
+      ...(previous === undefined ? {} : { [BEFORE_UPDATE_RUN_ANNOTATION]: previous }),
+      ...(PREVIOUS_BINDING_STATE_ANNOTATION in annotations
+        ? { [PREVIOUS_BINDING_STATE_ANNOTATION]: null }
+        : {}),
+    };
+    const metadata = {
+      uid,
+      resourceVersion,
+      annotations: changed,
+      ...(finalizers.includes(WORK_FINALIZER) ? {} : { finalizers: [...finalizers, WORK_FINALIZER] }),
+    };
+    const { client, of, bindings } = this.#parts;
+    const options = { fieldManager: UPDATE_RUN_MANAGER, signal: this.#signal };
+    const patch = { metadata, spec: specPatch(binding.spec, spec) };
+    bindings.note(await client.mergePatch(of.scope.bindings, keyOf(binding), patch, options));
   }
 
   async #request(approval: ApprovalRequest): Promise<void> {
     const options = { fieldManager: UPDATE_RUN_MANAGER, signal: this.#signal };
     try {
-      await this.#parts.client.create(this.kinds.approvals, approval, options);
+      await this.#parts.client.create(this.#parts.of.scope.approvals, approval, options);
     } catch (error) {
       // The informer is about to see it.
       if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
@@ -207,7 +206,7 @@ class RunPass {
     const { resourceVersion } = approval.metadata;
     await this.#parts.client
       .mergePatch(
-        this.kinds.approvals,
+        this.#parts.of.scope.approvals,
         keyOf(approval),
         { metadata: { resourceVersion }, status: { conditions } },
         { subresource: "status", fieldManager: UPDATE_RUN_MANAGER, signal: this.#signal },
@@ -223,7 +222,7 @@ class RunPass {
     const { resourceVersion } = run.metadata;
     await this.#parts.client
       .mergePatch(
-        this.kinds.runs,
+        this.#parts.of.scope.runs,
         keyOf(run),
         { metadata: { resourceVersion }, status: Object.fromEntries(changed) },
         { subresource: "status", fieldManager: UPDATE_RUN_MANAGER, signal: this.#signal },
@@ -237,15 +236,36 @@ class RunPass {
     const signal = this.#signal;
     const { name, namespace } = run.metadata;
     // Also those that a user made before they were due, without labels.
-    const { items } = await client.list(this.kinds.approvals, { ...defined({ namespace }), signal });
+    const { items } = await client.list(this.#parts.of.scope.approvals, {
+      ...defined({ namespace }),
+      signal,
+    });
     const own = items.filter((it) => it.spec.parentStageRollout === name);
-    await Promise.all(own.map((it) => client.delete(this.kinds.approvals, keyOf(it), { signal })));
-    await removeFinalizer(client, this.kinds.runs, run, { finalizer: UPDATE_RUN_FINALIZER, signal });
+    await Promise.all(own.map((it) => client.delete(this.#parts.of.scope.approvals, keyOf(it), { signal })));
+    await removeFinalizer(client, this.#parts.of.scope.runs, run, {
+      finalizer: UPDATE_RUN_FINALIZER,
+      signal,
+    });
   }
 }
 
+/** Unit: milliseconds. */
+const RETRY_MS = 1000;
 /** Timers have 31 bits. Unit: milliseconds. */
 const MAX_WAIT_MS = 24 * 3600 * 1000;
+
+/** As a merge patch: lists that are empty, and what another apply strategy had, go. */
+function specPatch({ applyStrategy: had }: ResourceBinding["spec"], spec: BindingChange["spec"]): object {
+  const patch: Record<string, unknown> = {};
+  for (const [field, value] of Object.entries(spec))
+    patch[field] = Array.isArray(value) && value.length === 0 ? null : value;
+  if (spec.applyStrategy !== undefined) {
+    const former: Record<string, null> = {};
+    for (const field of Object.keys(had ?? {})) former[field] = null;
+    patch["applyStrategy"] = { ...former, ...spec.applyStrategy };
+  }
+  return patch;
+}
 
 function isFailed({ status }: Plan): boolean {
   return statusOf(status, "Succeeded") === "False";

@@ -5,8 +5,11 @@ import {
   PARENT_PLACEMENT_LABEL,
   RESOURCE_HASH_ANNOTATION,
   RESOURCE_INDEX_LABEL,
+  PARENT_OVERRIDE_LABEL,
   UPDATE_RUN_FINALIZER,
+  WORK_FINALIZER,
 } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS } from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
 import type { StageConfig, StagedUpdateRun } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -20,16 +23,15 @@ import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { bindingOf, condition, placementNamed, policyOf } from "#updates/staged/world.fake.ts";
 import { createHubInformers } from "../../informers.ts";
+import { ContentsCache } from "../contents.ts";
 import { createPlacementInformers } from "../informers.ts";
 import { SCOPES } from "../scopes.ts";
 import { createStagedRuns } from "./controller.ts";
-import { createRunInformers, RUN_KINDS } from "./informers.ts";
 
 const PLACEMENT = "web";
 
 describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s placements", (_, scope) => {
   const namespace = scope.name === "cluster" ? undefined : "apps";
-  const kinds = RUN_KINDS[scope.name];
   const runKey = objectKey(namespace, "run");
   let clock: FakeClock;
   let client: FakeKubeClient;
@@ -44,13 +46,20 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
   async function start(): Promise<void> {
     stop = new AbortController();
     const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
-    const placements = createPlacementInformers(client, deps)[scope.name];
+    const informers = createPlacementInformers(client, deps);
+    const of = informers[scope.name];
+    for (const it of [informers.clusterOverrideSnapshots, informers.overrideSnapshots]) {
+      it.start(stop.signal);
+      await it.synced(stop.signal);
+    }
     controller = createStagedRuns({
       client,
-      placements,
-      own: createRunInformers(client, kinds, deps),
+      informers,
+      of,
       members: createHubInformers(client, {}, deps).members,
-      overridesFor: () => Promise.resolve(() => ({ clusterResourceOverrideSnapshots: ["cro-0"] })),
+      contents: new ContentsCache(client),
+      snapshotNow: () =>
+        Promise.resolve(of.resourceSnapshots.store.get(objectKey(namespace, "web-3-snapshot"))),
       deps,
     });
     await controller.start(stop.signal);
@@ -98,9 +107,9 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
       labelSelector: { matchLabels: { stage: name } },
       ...(name === "one" ? one : {}),
     }));
-    client.seed(kinds.strategies, placed({ metadata: { name: "by-stage" }, spec: { stages } }));
+    client.seed(scope.strategies, placed({ metadata: { name: "by-stage" }, spec: { stages } }));
     client.seed(
-      kinds.runs,
+      scope.runs,
       placed({
         metadata: { name: "run" },
         spec: {
@@ -134,7 +143,7 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
   }
 
   const run = (): StagedUpdateRun => {
-    const [found] = client.objects(kinds.runs);
+    const [found] = client.objects(scope.runs);
     if (found === undefined) throw new Error("no run");
     return found;
   };
@@ -164,9 +173,9 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
       policyObservedClusterCount: 3,
       resourceSnapshotIndexUsed: "3",
     });
-    expect(client.objects(scope.bindings)[0]?.spec).toMatchObject({
-      resourceSnapshotName: "web-3-snapshot",
-      clusterResourceOverrideSnapshots: ["cro-0"],
+    expect(client.objects(scope.bindings)[0]).toMatchObject({
+      metadata: { finalizers: [WORK_FINALIZER] },
+      spec: { resourceSnapshotName: "web-3-snapshot", applyStrategy: { type: "ClientSideApply" } },
     });
   });
 
@@ -177,7 +186,7 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
     const tally = (): Record<string, number> => {
       const counts: Record<string, number> = {};
       for (const { resource, subresource = "" } of client.writes.splice(0)) {
-        const name = `${resource === kinds.runs.plural ? "run" : "binding"}${subresource}`;
+        const name = `${resource === scope.runs.plural ? "run" : "binding"}${subresource}`;
         counts[name] = (counts[name] ?? 0) + 1;
       }
       return counts;
@@ -200,10 +209,10 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
     expect(says("Progressing")).toBe("False UpdateRunWaiting");
     const key = objectKey(namespace, "run-before-one");
     const conditions = [condition("Approved", "True", 1)];
-    await client.mergePatch(kinds.approvals, key, { status: { conditions } }, { subresource: "status" });
+    await client.mergePatch(scope.approvals, key, { status: { conditions } }, { subresource: "status" });
     await settle();
     expect(bound()).toEqual(["a"]);
-    const { status } = await client.get(kinds.approvals, key);
+    const { status } = await client.get(scope.approvals, key);
     expect(findCondition(status?.conditions, "ApprovalAccepted")).toMatchObject({
       status: "True",
       reason: "ApprovalRequestApprovalAccepted",
@@ -219,11 +228,44 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
       metadata: { name: "other-before-one" },
       spec: { parentStageRollout: "other", targetStage: "one" },
     };
-    client.seed(kinds.approvals, placed(other));
-    await client.delete(kinds.runs, runKey);
+    client.seed(scope.approvals, placed(other));
+    await client.delete(scope.runs, runKey);
     await settle();
-    expect(client.objects(kinds.runs)).toEqual([]);
-    expect(client.objects(kinds.approvals).map((it) => it.metadata.name)).toEqual(["other-before-one"]);
+    expect(client.objects(scope.runs)).toEqual([]);
+    expect(client.objects(scope.approvals).map((it) => it.metadata.name)).toEqual(["other-before-one"]);
+  });
+
+  it("give each cluster the overrides that apply to it, as they are when the run is initialized", async () => {
+    const labels = { [PARENT_OVERRIDE_LABEL]: "cro", [LATEST_SNAPSHOT_LABEL]: "true" };
+    if (namespace !== undefined) return;
+    client.seed(CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS, {
+      metadata: { name: "cro-0", labels },
+      spec: {
+        overrideHash: "",
+        overrideSpec: {
+          clusterResourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name: "apps" }],
+          policy: {
+            overrideRules: [
+              {
+                clusterSelector: {
+                  clusterSelectorTerms: [{ labelSelector: { matchLabels: { stage: "one" } } }],
+                },
+              },
+            ],
+          },
+        },
+      },
+    });
+    create({}, { state: "Initialize" });
+    await start();
+    await settle();
+    expect(run().status?.stagesStatus?.map((it) => it.clusters)).toEqual([
+      [
+        { clusterName: "a", clusterResourceOverrideSnapshots: ["cro-0"] },
+        { clusterName: "b", clusterResourceOverrideSnapshots: ["cro-0"] },
+      ],
+      [{ clusterName: "c" }],
+    ]);
   });
 
   it.each(["7", "latest"])(
@@ -258,7 +300,7 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
       const conditions = [condition("Approved", "True", 1)];
       await client
         .mergePatch(
-          kinds.approvals,
+          scope.approvals,
           objectKey(namespace, "run-after-one"),
           { status: { conditions } },
           { subresource: "status" },
