@@ -27,6 +27,7 @@ import { statusOf } from "#updates/staged/conditions.ts";
 import { initialized, survey, uninitialized } from "#updates/staged/initialize.ts";
 import type { BindingChange } from "#updates/staged/pass.ts";
 import { replan } from "#updates/staged/replan.ts";
+import { findSnapshot } from "../contents.ts";
 import { OF_PLACEMENT, placementOf, placementOfRun, type ScopeInformers } from "../informers.ts";
 import type { RolloutParts } from "../parts.ts";
 import type { Selecting } from "../selecting.ts";
@@ -101,6 +102,9 @@ class RunPass {
     if (!("stages" in found)) return uninitialized(run, found, this.#nowMs());
     const picked = await pickSnapshot(run, found.placement, this.#parts, this.#signal);
     if (!("snapshot" in picked)) return uninitialized(run, picked, this.#nowMs());
+    const { namespace, name } = picked.snapshot.metadata;
+    // Made a moment ago: the run is due again when the informer has it, and overrides can be looked up.
+    if (findSnapshot(of, namespace, name) === undefined) return run.status ?? {};
     const overrides = await overridesOf(this.#parts, of, picked.snapshot, this.#signal);
     return initialized(run, found, { index: picked.index, overridesOf: overrides }, this.#nowMs());
   }

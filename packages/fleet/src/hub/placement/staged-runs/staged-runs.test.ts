@@ -83,7 +83,10 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
     const annotations = { [RESOURCE_HASH_ANNOTATION]: "h" };
     client.seed(
       scope.resourceSnapshots,
-      placed({ metadata: { name: "web-3-snapshot", labels, annotations }, spec: { selectedResources: [] } }),
+      placed({
+        metadata: { name: "web-3-snapshot", labels, annotations },
+        spec: { selectedResources: [{ apiVersion: "v1", kind: "Namespace", metadata: { name: "apps" } }] },
+      }),
     );
     for (const [cluster, stage] of [
       ["a", "one"],
