@@ -1,5 +1,3 @@
-import { byText } from "./text.ts";
-
 /** Deeper than any schema of a CRD, and far from where recursion over a value would exhaust the stack. */
 export const MAX_NESTING = 512;
 
@@ -33,9 +31,16 @@ export function sameJson(a: unknown, b: unknown): boolean {
 
 /** A text that two JSON values share exactly when they say the same (`sameJson`). */
 export function jsonKey(value: unknown): string {
-  return JSON.stringify(value, (_, it: unknown) =>
-    isObject(it) ? Object.fromEntries(Object.entries(it).toSorted(([a], [b]) => byText(a, b))) : it,
-  );
+  return JSON.stringify(sortedJson(value));
+}
+
+function sortedJson(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortedJson);
+  if (!isObject(value)) return value;
+  const entries = Object.keys(value)
+    .toSorted()
+    .map((key): [string, unknown] => [key, sortedJson(value[key])]);
+  return Object.fromEntries(entries);
 }
 
 /** A deep copy of a JSON value. */

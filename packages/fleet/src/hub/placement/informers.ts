@@ -16,15 +16,18 @@ import {
   RESOURCE_OVERRIDE_SNAPSHOTS,
   type ResourceOverrideSnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
-import type {
-  Placement,
-  ResourceBinding,
-  ResourceSnapshot,
-  SchedulingPolicySnapshot,
+import {
+  CLUSTER_RESOURCE_PLACEMENT_STATUSES,
+  type ClusterResourcePlacementStatus,
+  type Placement,
+  type ResourceBinding,
+  type ResourceSnapshot,
+  type SchedulingPolicySnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { ApprovalRequest, StagedUpdateRun } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { isNotable } from "#placement/works/details.ts";
+import { statusDigest } from "#placement/status/digest.ts";
 import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope } from "./scopes.ts";
 
 /** Index by the placement: the key that `placementOf` returns. */
@@ -34,9 +37,24 @@ export const OF_CLUSTER = "cluster";
 /** Index of Works by the key of their binding. */
 export const OF_BINDING = "binding";
 
+/** Index of the statuses shown in namespaces by their name, which is that of the placement. */
+export const OF_NAME = "name";
+
+/** A placement as `PlacementInformers` has it. */
+export interface WatchedPlacement extends Placement {
+  /** Of all of the status but the conditions. */
+  readonly reportDigest?: string;
+}
+/** A ClusterResourcePlacementStatus as `PlacementInformers` has it. */
+export interface ShownStatus extends ClusterResourcePlacementStatus {
+  /** Of the status that it shows. */
+  readonly sourceDigest?: string;
+}
+
 export interface ScopeInformers {
   readonly scope: PlacementScope;
-  readonly placements: Informer<Placement>;
+  /** Of the status the conditions only: the rest is large, and its digest says whether it is as it should be. */
+  readonly placements: Informer<WatchedPlacement>;
   readonly policySnapshots: Informer<SchedulingPolicySnapshot>;
   /** Without the selected resources: read a snapshot from the API server to have them. */
   readonly resourceSnapshots: Informer<ResourceSnapshot>;
@@ -52,6 +70,8 @@ export interface PlacementInformers {
   readonly namespaced: ScopeInformers;
   /** Without manifests, and of the conditions of manifests only those that a binding reports. */
   readonly works: Informer<Work>;
+  /** Without the status that they show. */
+  readonly shownStatuses: Informer<ShownStatus>;
   readonly clusterOverrideSnapshots: Informer<ClusterResourceOverrideSnapshot>;
   readonly overrideSnapshots: Informer<ResourceOverrideSnapshot>;
 }
@@ -62,7 +82,7 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
   const byPlacement = { [OF_PLACEMENT]: (it: KubeObject) => [placementOf(it)] };
   const scoped = (scope: PlacementScope): ScopeInformers => ({
     scope,
-    placements: make(scope.placements),
+    placements: make<WatchedPlacement>(scope.placements, { trim: withoutReport }),
     policySnapshots: make(scope.policySnapshots, { indexes: byPlacement }),
     resourceSnapshots: make(scope.resourceSnapshots, { trim: withoutResources, indexes: byPlacement }),
     bindings: make(scope.bindings, {
@@ -75,6 +95,10 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
     cluster: scoped(CLUSTER_SCOPE),
     namespaced: scoped(NAMESPACED_SCOPE),
     works: make(WORKS, { trim: withoutManifests, indexes: { [OF_BINDING]: (it) => [bindingOf(it)] } }),
+    shownStatuses: make<ShownStatus>(CLUSTER_RESOURCE_PLACEMENT_STATUSES, {
+      trim: withoutSource,
+      indexes: { [OF_NAME]: ({ metadata: { name } }) => [name] },
+    }),
     clusterOverrideSnapshots: make(CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS),
     overrideSnapshots: make(RESOURCE_OVERRIDE_SNAPSHOTS),
   };
@@ -94,6 +118,15 @@ export function bindingOf({ metadata: { labels } }: KubeObject): ObjectKey {
   return objectKey(labels?.[PARENT_PLACEMENT_NAMESPACE_LABEL], labels?.[PARENT_BINDING_LABEL] ?? "");
 }
 
+function withoutReport(it: WatchedPlacement): WatchedPlacement {
+  const { status, ...rest } = it;
+  if (status === undefined) return it;
+  const { conditions = [], ...report } = status;
+  return { ...rest, status: { conditions }, reportDigest: statusDigest(report) };
+}
+function withoutSource(it: ShownStatus): ShownStatus {
+  return { ...it, sourceStatus: {}, sourceDigest: statusDigest(it.sourceStatus) };
+}
 function withoutResources(it: ResourceSnapshot): ResourceSnapshot {
   return { ...it, spec: { selectedResources: [] } };
 }

@@ -34,7 +34,7 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   const rollout = { client, informers, members: hub.members, contents: new ContentsCache(client), deps };
   const scopes = [informers.cluster, informers.namespaced];
   const scheduling = { client, scopes, members: hub.members, deps };
-  const { controllers, snapshotNow } = stack.use(createSelecting(parts));
+  const { controllers, snapshotNow } = stack.use(createSelecting(rollout));
   return [
     ...controllers,
     ...stack.use(createSchedulers(scheduling)).controllers,

@@ -1,4 +1,5 @@
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
@@ -14,12 +15,15 @@ import {
   PARENT_PLACEMENT_LABEL,
   RESOURCE_INDEX_LABEL,
 } from "#api/placement.kubernetes-fleet.io/names.ts";
-import type {
-  Placement,
-  PlacementSpec,
-  ResourceSnapshot,
+import {
+  CLUSTER_RESOURCE_PLACEMENT_STATUSES,
+  type Placement,
+  type PlacementSpec,
+  type ResourceBinding,
+  type ResourceSnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { KindTable } from "#placement/selection/kinds.ts";
+import { ContentsCache } from "./contents.ts";
 import { createPlacementInformers } from "./informers.ts";
 import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope, SCOPES } from "./scopes.ts";
 import { createSelecting, type Selecting } from "./selecting.ts";
@@ -48,7 +52,10 @@ async function startProgram(): Promise<void> {
   stop = new AbortController();
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
   const informers = createPlacementInformers(client, deps);
-  selecting = createSelecting({ client, informers, deps }, { discover: () => Promise.resolve(served) });
+  selecting = createSelecting(
+    { client, informers, contents: new ContentsCache(client), deps },
+    { discover: () => Promise.resolve(served) },
+  );
   for (const it of selecting.controllers) await it.start(stop.signal);
   await settled();
 }
@@ -269,5 +276,144 @@ describe("the status", () => {
       },
     ]);
     expect(snapshots()).toEqual([]);
+  });
+
+  const bound = (cluster: string, snapshot: string, index = 0): ResourceBinding => ({
+    metadata: { name: `p-${cluster}`, labels: { [PARENT_PLACEMENT_LABEL]: "p" }, generation: 1 },
+    spec: {
+      state: "Bound",
+      resourceSnapshotName: snapshot,
+      schedulingPolicySnapshotName: `p-${index}`,
+      targetCluster: cluster,
+      clusterDecision: { clusterName: cluster, selected: true, reason: "" },
+    },
+    status: {
+      conditions: ["RolloutStarted", "Overridden", "WorkSynchronized", "Applied", "Available"].map(
+        (type) => ({
+          type,
+          status: "True" as const,
+          reason: "R",
+          message: "",
+          observedGeneration: 1,
+          lastTransitionTime: "2026-01-01T00:00:00Z",
+        }),
+      ),
+    },
+  });
+  /** As the scheduler does. */
+  const schedule = (...clusters: readonly string[]): Promise<unknown> =>
+    client.mergePatch(
+      CLUSTER_SCOPE.policySnapshots,
+      objectKey(undefined, "p-0"),
+      {
+        status: {
+          observedCRPGeneration: placement()?.metadata.generation,
+          conditions: [
+            {
+              type: "Scheduled",
+              status: "True",
+              reason: "SchedulingPolicyFulfilled",
+              message: "",
+              observedGeneration: 1,
+              lastTransitionTime: "2026-01-01T00:00:00Z",
+            },
+          ],
+          targetClusters: clusters.map((clusterName) => ({ clusterName, selected: true, reason: "" })),
+        },
+      },
+      { subresource: "status" },
+    );
+  const shown = () => client.objects(CLUSTER_RESOURCE_PLACEMENT_STATUSES);
+  const reasons = (): string[] => (placement()?.status?.conditions ?? []).map((it) => it.reason);
+
+  it("follows bindings, with few writes for many clusters, and a restart writes nothing", async () => {
+    client.seed(NAMESPACES, shop);
+    seedPlacement();
+    await startProgram();
+    const clusters = Array.from({ length: 200 }, (_, at) => `c${String(at).padStart(3, "0")}`);
+    await schedule(...clusters);
+    await after(1000);
+    client.writes.length = 0;
+    for (const it of clusters) {
+      client.seed(CLUSTER_SCOPE.bindings, bound(it, "p-0-snapshot"));
+      await clock.advance(1);
+    }
+    await after(1000);
+    expect(placement()?.status?.placementStatuses).toHaveLength(200);
+    expect(reasons().at(-1)).toBe("ResourceAvailable");
+    expect(client.writes.length).toBeLessThanOrEqual(4);
+    await stopProgram();
+    client.writes.length = 0;
+    await startProgram();
+    expect(client.writes).toEqual([]);
+  });
+
+  it("is shown in the namespace with NamespaceAccessible, as long as the placement is there", async () => {
+    client.seed(NAMESPACES, shop);
+    seedPlacement({ statusReportingScope: "NamespaceAccessible" });
+    await startProgram();
+    await schedule("c");
+    client.seed(CLUSTER_SCOPE.bindings, bound("c", "p-0-snapshot"));
+    await settled();
+    expect(reasons().slice(-2)).toEqual(["ResourceAvailable", "StatusSyncSucceeded"]);
+    expect(shown()).toMatchObject([
+      {
+        metadata: { name: "p", namespace: "shop" },
+        sourceStatus: { observedResourceIndex: "0", placementStatuses: [{ clusterName: "c" }] },
+      },
+    ]);
+    const { conditions } = shown()[0]?.sourceStatus ?? {};
+    expect(conditions).toEqual(placement()?.status?.conditions?.slice(0, -1));
+    await client.delete(CLUSTER_RESOURCE_PLACEMENT_STATUSES, objectKey("shop", "p"));
+    await settled();
+    expect(shown()).toHaveLength(1);
+    client.writes.length = 0;
+    await after(3_600_000);
+    expect(client.writes).toEqual([]);
+    await client.delete(CLUSTER_SCOPE.bindings, objectKey(undefined, "p-c"));
+    await client.delete(CLUSTER_SCOPE.placements, objectKey(undefined, "p"));
+    await settled();
+    expect(placement()).toBeUndefined();
+    expect(shown()).toEqual([]);
+  });
+
+  it("says if it cannot be shown", async () => {
+    client.seed(NAMESPACES, shop);
+    seedPlacement({ statusReportingScope: "NamespaceAccessible" });
+    const refused = new FleetError("API_FORBIDDEN", "quota exceeded");
+    for (let times = 0; times < 5; times += 1)
+      client.failNext(refused, (it) => it.resource === CLUSTER_RESOURCE_PLACEMENT_STATUSES.plural);
+    await startProgram();
+    expect(reasons().at(-1)).toBe("StatusSyncFailed");
+    expect(placement()?.status?.conditions?.at(-1)?.message).toContain("namespace shop: quota exceeded");
+    await after(300_000);
+    expect(reasons().at(-1)).toBe("StatusSyncSucceeded");
+  });
+
+  it("with strategy External shows what the snapshot holds that all clusters have", async () => {
+    client.seed(NAMESPACES, shop);
+    seedPlacement({ strategy: { type: "External" } });
+    client.seed(CLUSTER_SCOPE.resourceSnapshots, {
+      metadata: {
+        name: "p-3-snapshot",
+        labels: { [PARENT_PLACEMENT_LABEL]: "p", [RESOURCE_INDEX_LABEL]: "3" },
+      },
+      spec: { selectedResources: [object(ROLES, "reader")] },
+    });
+    await startProgram();
+    await schedule("c");
+    client.seed(CLUSTER_SCOPE.bindings, bound("c", "p-3-snapshot"));
+    await settled();
+    expect(placement()?.status).toMatchObject({
+      observedResourceIndex: "3",
+      selectedResources: [
+        { group: "rbac.authorization.k8s.io", version: "v1", kind: "ClusterRole", name: "reader" },
+      ],
+    });
+    client.seed(CLUSTER_SCOPE.bindings, bound("d", "p-2-snapshot"));
+    await schedule("c", "d");
+    await settled();
+    expect(placement()?.status).toMatchObject({ observedResourceIndex: "", selectedResources: [] });
+    expect(reasons().at(-1)).toBe("RolloutControlledByExternalController");
   });
 });

@@ -9,6 +9,7 @@ import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import type { Placement } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { placementRules, type RuleOptions } from "#placement/selection/rules.ts";
 import { DEFAULT_PACE, type SnapshotPace } from "#placement/snapshots/pace.ts";
+import type { ContentsCache } from "./contents.ts";
 import type { PlacementInformers } from "./informers.ts";
 import { createSnapshots } from "./resources/controller.ts";
 import { type Discover, discoverBy } from "./resources/discovery.ts";
@@ -24,6 +25,7 @@ export interface SelectingOptions extends RuleOptions, Partial<SnapshotPace> {
 export interface SelectingParts {
   readonly client: KubeClient;
   readonly informers: PlacementInformers;
+  readonly contents: ContentsCache;
   readonly deps: RuntimeDeps;
 }
 export interface Selecting extends AsyncDisposable {
@@ -39,7 +41,7 @@ export interface Selecting extends AsyncDisposable {
 
 /** What placements select, their snapshots, and their status. */
 export function createSelecting(
-  { client, informers, deps }: SelectingParts,
+  { client, informers, contents, deps }: SelectingParts,
   options: SelectingOptions = {},
 ): Selecting {
   const definitions = createInformer(client, CUSTOM_RESOURCE_DEFINITIONS, { trim: withoutSchemas }, deps);
@@ -59,7 +61,7 @@ export function createSelecting(
   const parts = { client, informers, resources, outcomes, pace, deps };
   return {
     controllers: [
-      createPlacementStatus({ client, informers, outcomes, deps }),
+      createPlacementStatus({ client, informers, contents, outcomes, deps }),
       createSnapshots(parts),
       resources.createDiscovery(),
     ],

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import { isObject } from "@fairlead/base/json.ts";
-import { byText } from "@fairlead/base/text.ts";
+import { jsonKey } from "@fairlead/base/json.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { ENVELOPE_CONFIG_MAP_ANNOTATION } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { cleaned } from "./cleaning.ts";
@@ -25,7 +24,7 @@ export interface Selectable extends KubeObject {
 }
 
 export function contentOf(object: KubeObject): Content {
-  const json = JSON.stringify(sorted(cleaned(object)));
+  const json = jsonKey(cleaned(object));
   return {
     json,
     bytes: Buffer.byteLength(json),
@@ -38,11 +37,4 @@ function isEnvelope({ apiVersion = "", kind = "", metadata }: KubeObject): boole
   if (kind === "ConfigMap")
     return apiVersion === "v1" && metadata.annotations?.[ENVELOPE_CONFIG_MAP_ANNOTATION] !== undefined;
   return apiVersion.startsWith(`${PLACEMENT_GROUP}/`) && ENVELOPE_KINDS.has(kind);
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (!isObject(value)) return value;
-  const keys = Object.keys(value).toSorted(byText);
-  return Object.fromEntries(keys.map((key) => [key, sorted(value[key])]));
 }

@@ -1,6 +1,7 @@
 import { byText } from "@fairlead/base/text.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { matcherOf } from "@fairlead/kube/objects/selector.ts";
 import type {
   ResourceIdentifier,
@@ -155,7 +156,7 @@ class Selecting {
     const { content, metadata } = object;
     if (content === undefined || this.#isOfService(of, object)) return;
     const { name, namespace } = metadata;
-    const id = identifierOf(of, object);
+    const id = identifierOf(of, metadata);
     const shown = `${of.kind} ${objectKey(namespace, name)}`;
     if (content.bytes > MAX_OBJECT_BYTES)
       this.#problems.push({
@@ -181,7 +182,7 @@ class Selecting {
   }
 }
 
-function identifierOf(of: Resource, { metadata: { name, namespace } }: Selectable): ResourceIdentifier {
+function identifierOf(of: KindName, { name, namespace }: KubeObject["metadata"]): ResourceIdentifier {
   return {
     ...(of.group === "" ? {} : { group: of.group }),
     version: of.version,
@@ -239,15 +240,8 @@ function couldSelect(input: SelectionInput, selection: Selection, id: ResourceId
 }
 
 /** The identifier of an object that a snapshot holds. */
-export function placedIdentifier(object: Selectable, group: string, version: string): ResourceIdentifier {
-  return identifierOf(
-    {
-      group,
-      version,
-      kind: object.kind ?? "",
-      plural: "",
-      namespaced: object.metadata.namespace !== undefined,
-    },
-    object,
-  );
+export function identifierIn({ apiVersion = "", kind = "", metadata }: KubeObject): ResourceIdentifier {
+  const slash = apiVersion.indexOf("/");
+  const group = slash < 0 ? "" : apiVersion.slice(0, slash);
+  return identifierOf({ group, version: apiVersion.slice(slash + 1), kind }, metadata);
 }

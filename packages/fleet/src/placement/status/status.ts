@@ -35,9 +35,9 @@ export interface DesiredStatus {
   readonly conditions: readonly NewCondition[];
 }
 
-/** Types of all conditions that `placementStatus` may set. */
+/** Types of all conditions of placements that the hub sets. */
 export function ownConditions(prefix: string): Set<string> {
-  return new Set(["Scheduled", ...ALL_STAGES].map((it) => `${prefix}${it}`));
+  return new Set(["Scheduled", ...ALL_STAGES, "StatusSynced"].map((it) => `${prefix}${it}`));
 }
 
 export function placementStatus(input: StatusInput): DesiredStatus {

@@ -7,7 +7,7 @@ import { problemText } from "#placement/selection/check.ts";
 import { contentOf } from "#placement/selection/content.ts";
 import {
   isIncomplete,
-  placedIdentifier,
+  identifierIn,
   type SelectedObject,
   type Selection,
   withPlacedBefore,
@@ -159,8 +159,5 @@ async function placedBefore(
 }
 
 function selectedBefore(object: KubeObject): SelectedObject {
-  const { apiVersion = "" } = object;
-  const slash = apiVersion.indexOf("/");
-  const group = slash < 0 ? "" : apiVersion.slice(0, slash);
-  return { id: placedIdentifier(object, group, apiVersion.slice(slash + 1)), content: contentOf(object) };
+  return { id: identifierIn(object), content: contentOf(object) };
 }

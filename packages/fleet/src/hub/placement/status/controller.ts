@@ -1,77 +1,54 @@
-import { sameJson } from "@fairlead/base/json.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
-import { type NewCondition, setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
-import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
-import {
-  PLACEMENT_MANAGER,
-  POLICY_INDEX_LABEL,
-  RESOURCE_INDEX_LABEL,
-} from "#api/placement.kubernetes-fleet.io/names.ts";
-import type { Placement } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
-import { latestOf } from "#placement/snapshots/history.ts";
-import { isMaster } from "#placement/snapshots/resources.ts";
-import { ownConditions, placementStatus } from "#placement/status/status.ts";
-import { OF_PLACEMENT, placementOf, type PlacementInformers, type ScopeInformers } from "../informers.ts";
-import type { Outcome, Outcomes } from "../resources/outcomes.ts";
+import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import { PLACEMENT_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { statusDigest } from "#placement/status/digest.ts";
+import type { ContentsCache } from "../contents.ts";
+import { placementOf, type PlacementInformers, type WatchedPlacement } from "../informers.ts";
+import type { Outcomes } from "../resources/outcomes.ts";
 import { scopeOf } from "../resources/parts.ts";
+import { desiredStatus, nextConditions, type OwnStatus } from "./desired.ts";
+import { endShowing, showStatus, syncedCondition } from "./show.ts";
+import { OwnPace } from "./pace.ts";
+
+const RETRY_SHOWING_MS = 30_000;
 
 export interface StatusParts {
   readonly client: KubeClient;
   readonly informers: PlacementInformers;
+  readonly contents: ContentsCache;
   readonly outcomes: Outcomes;
   readonly deps: RuntimeDeps;
 }
 
 /** Policy snapshots, bindings and what is selected to the status of placements. Keys are those of placements of both scopes. */
-export function createPlacementStatus({ client, informers, outcomes, deps }: StatusParts): Controller {
+export function createPlacementStatus(parts: StatusParts): Controller {
+  const { informers, outcomes, deps } = parts;
+  const reporting = new Reporting(parts);
   const controller = createController(
     {
       name: "placement-status",
       concurrency: 8,
-      reconcile: async (key, signal) => {
-        const of = scopeOf(informers, key);
-        const placement = of.placements.store.get(key);
-        if (placement === undefined || isDeleting(placement)) return;
-        const outcome = outcomes.get(key, placement);
-        // Made due again as soon as the selectors of this generation are evaluated.
-        if (outcome === undefined) return;
-        const status = statusOf(of, key, placement, outcome);
-        const prefix = of.scope.conditionPrefix;
-        const patch = {
-          ...status,
-          conditions: nextConditions(placement, {
-            own: ownConditions(prefix),
-            next: status.conditions,
-            deps,
-          }),
-        };
-        if (isWritten(placement.status, patch)) return;
-        await client
-          .mergePatch(
-            of.scope.placements,
-            key,
-            { status: patch },
-            {
-              subresource: "status",
-              fieldManager: PLACEMENT_MANAGER,
-              signal,
-            },
-          )
-          .catch(ignoreNotFound);
-      },
-      sources: [informers.cluster, informers.namespaced].flatMap(
-        ({ placements, policySnapshots, resourceSnapshots, bindings }) => [
-          watching(placements),
-          watchingChanges(policySnapshots, ofPlacement),
-          watchingChanges(resourceSnapshots, ofPlacement),
-          watchingChanges(bindings, ofPlacement),
-        ],
-      ),
+      reconcile: (key, signal) => reporting.reconcile(key, signal),
+      sources: [
+        ...[informers.cluster, informers.namespaced].flatMap(
+          ({ placements, policySnapshots, resourceSnapshots, bindings }) => [
+            watching(placements),
+            watchingChanges(policySnapshots, ofPlacement),
+            watchingChanges(resourceSnapshots, ofPlacement),
+            watchingChanges(bindings, ofPlacement),
+          ],
+        ),
+        watching(informers.shownStatuses, ({ before, after }) =>
+          [before, after].flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.metadata.name)])),
+        ),
+      ],
     },
     deps,
   );
@@ -79,77 +56,91 @@ export function createPlacementStatus({ client, informers, outcomes, deps }: Sta
   return controller;
 }
 
+type Owned = Parameters<typeof placementOf>[0];
+
 function ofPlacement({
   before,
   after,
 }: {
-  readonly before: Parameters<typeof placementOf>[0] | undefined;
-  readonly after: Parameters<typeof placementOf>[0] | undefined;
+  readonly before?: Owned | undefined;
+  readonly after?: Owned | undefined;
 }): ObjectKey[] {
   const object = after ?? before;
   return object === undefined ? [] : [placementOf(object)];
 }
 
-/** Fields of the status that this controller writes; what is undefined stays as it is. */
-interface OwnStatus {
-  readonly selectedResources?: readonly unknown[];
-  readonly observedResourceIndex?: string;
-  readonly placementStatuses?: readonly unknown[];
-  readonly conditions: readonly NewCondition[];
-}
+class Reporting {
+  readonly #parts: StatusParts;
+  readonly #pace: OwnPace;
+  /** What was written last, until the watch brings it. */
+  readonly #written = new Map<
+    ObjectKey,
+    { readonly before: string | undefined; readonly after: WatchedPlacement }
+  >();
 
-function statusOf(
-  { scope, policySnapshots, resourceSnapshots, bindings }: ScopeInformers,
-  key: ObjectKey,
-  placement: Placement,
-  outcome: Outcome,
-): OwnStatus {
-  const prefix = scope.conditionPrefix;
-  if (outcome.problem !== undefined)
-    return {
-      conditions: [
-        {
-          type: `${prefix}Scheduled`,
-          status: "False",
-          observedGeneration: placement.metadata.generation ?? 0,
-          reason: "InvalidResourceSelectors",
-          message: outcome.problem,
-        },
-      ],
+  constructor(parts: StatusParts) {
+    this.#parts = parts;
+    this.#pace = new OwnPace(parts.deps.clock);
+  }
+
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { client, informers, outcomes } = this.#parts;
+    const of = scopeOf(informers, key);
+    const seen = of.placements.store.get(key);
+    if (seen === undefined || isDeleting(seen)) {
+      this.#written.delete(key);
+      this.#pace.forget(key);
+      await endShowing({ client, informers }, key, seen, signal);
+      return;
+    }
+    const outcome = outcomes.get(key, seen);
+    // Made due again as soon as the selectors of this generation are evaluated.
+    if (outcome === undefined) return;
+    const waitMs = this.#pace.waitMs(key);
+    if (waitMs > 0) return { requeueAfterMs: waitMs };
+    const placement = this.#newest(key, seen);
+    const desired = await desiredStatus(this.#parts, of, { key, placement, outcome }, signal);
+    const shown = await showStatus(this.#parts, { placement, desired }, signal);
+    const next = [...desired.conditions, ...syncedCondition(placement, shown)];
+    const status = {
+      ...desired,
+      conditions: nextConditions(placement, of.scope.conditionPrefix, next, this.#parts.deps.clock),
     };
-  return placementStatus({
-    placement,
-    prefix,
-    policy: latestOf([...policySnapshots.store.byIndex(OF_PLACEMENT, key)], POLICY_INDEX_LABEL),
-    snapshot: latestOf(
-      [...resourceSnapshots.store.byIndex(OF_PLACEMENT, key)].filter(isMaster),
-      RESOURCE_INDEX_LABEL,
-    ),
-    bindings: [...bindings.store.byIndex(OF_PLACEMENT, key)],
-    resources: outcome.resources,
-  });
+    // Nothing watched says when a refused write is allowed.
+    const result = shown?.problem === undefined ? {} : { requeueAfterMs: RETRY_SHOWING_MS };
+    if (isWritten(placement, status)) return result;
+    this.#pace.note(key, desired.placementStatuses?.length ?? 0);
+    await client
+      .mergePatch(
+        of.scope.placements,
+        key,
+        { status },
+        { subresource: "status", fieldManager: PLACEMENT_MANAGER, signal },
+      )
+      .then((it) => this.#note(key, seen, it), ignoreNotFound);
+    return result;
+  }
+
+  #newest(key: ObjectKey, seen: WatchedPlacement): WatchedPlacement {
+    const written = this.#written.get(key);
+    if (written === undefined) return seen;
+    if (written.before === seen.metadata.resourceVersion) return { ...seen, ...written.after };
+    this.#written.delete(key);
+    return seen;
+  }
+
+  #note(key: ObjectKey, { metadata }: WatchedPlacement, { status = {} }: WatchedPlacement): void {
+    const { conditions = [], ...report } = status;
+    const after = { metadata, status: { conditions }, reportDigest: statusDigest(report) };
+    this.#written.set(key, { before: metadata.resourceVersion, after: after as unknown as WatchedPlacement });
+  }
 }
 
-/** All conditions of the placement: those of others as they are, ours as they are to be. */
-function nextConditions(
-  placement: Placement,
-  { own, next, deps }: { own: ReadonlySet<string>; next: readonly NewCondition[]; deps: RuntimeDeps },
-): NewCondition[] {
-  const wanted = new Set(next.map((it) => it.type));
-  let conditions = (placement.status?.conditions ?? []).filter(
-    (it) => !own.has(it.type) || wanted.has(it.type),
-  );
-  for (const it of next) conditions = setCondition(conditions, it, deps.clock);
-  return conditions;
-}
-
-function isWritten(status: Placement["status"], patch: OwnStatus): boolean {
-  return (Object.keys(patch) as (keyof OwnStatus)[]).every((field) =>
-    sameJson(status?.[field] ?? empty(field), patch[field]),
-  );
-}
-
-/** What an API server leaves out. */
-function empty(field: keyof OwnStatus): unknown {
-  return field === "observedResourceIndex" ? "" : [];
+function isWritten(
+  { status, reportDigest }: WatchedPlacement,
+  { conditions, ...report }: OwnStatus & { conditions: readonly Condition[] },
+): boolean {
+  if (!sameJson(status?.conditions ?? [], conditions)) return false;
+  // Of invalid selectors the conditions alone are written.
+  return Object.keys(report).length === 0 || (reportDigest ?? statusDigest({})) === statusDigest(report);
 }
