@@ -1,8 +1,8 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
-import { isDeleting } from "#objects/finalizers.ts";
 import { timestamp } from "#objects/conditions.ts";
+import { isDeleting } from "#objects/finalizers.ts";
 import type { Informer } from "#types.ts";
 
 /** A watch that is open brings a change in less; one that is not ends in a new list. Unit: milliseconds. */
@@ -10,6 +10,8 @@ const KEPT_MS = 30_000;
 
 interface Written<T> {
   readonly object: T;
+  /** Of the index. */
+  readonly value: string;
   readonly atMs: number;
 }
 
@@ -22,64 +24,77 @@ export interface OwnWritesOptions<T extends KubeObject> {
 }
 
 /**
- * What an informer has, and what the server returned for later writes of this program to specs until the watch brings it: a pass
- * that runs in between must not decide from the state before its own writes.
+ * What an informer has, and what the server returned for later writes of this program until the watch brings it: a pass that
+ * runs in between must not decide from the state before its own writes.
  */
 export class OwnWrites<T extends KubeObject> implements Disposable {
   readonly #options: OwnWritesOptions<T>;
-  readonly #written = new Map<string, Map<ObjectKey, Written<T>>>();
+  readonly #written = new Map<ObjectKey, Written<T>>();
+  readonly #keys = new Map<string, Set<ObjectKey>>();
   readonly #subscription: Disposable;
 
   constructor(options: OwnWritesOptions<T>) {
     this.#options = options;
-    this.#subscription = options.informer.subscribe(({ key, before, after }) => {
-      const object = after ?? before;
-      if (object === undefined || this.#written.size === 0) return;
-      const written = this.#written.get(options.valueOf(object))?.get(key);
-      if (written !== undefined && (after === undefined || isAsNew(after, written.object)))
-        this.#forget(options.valueOf(object), key);
+    this.#subscription = options.informer.subscribe(({ key, after }) => {
+      const written = this.#written.get(key);
+      if (written !== undefined && (after === undefined || isAsNew(after, written.object))) this.#forget(key);
     });
+  }
+
+  /** The object in its newest version; undefined if it is gone. */
+  get(key: ObjectKey): T | undefined {
+    return this.#newest(key) ?? this.#options.informer.store.get(key);
   }
 
   /** The objects for which the index has `value`, each in its newest version. */
   list(value: string): readonly T[] {
-    const { informer, index, clock } = this.#options;
+    const { informer, index } = this.#options;
     const seen = [...informer.store.byIndex(index, value)];
-    const written = this.#written.get(value);
-    if (written === undefined) return seen;
+    const keys = this.#keys.get(value);
+    if (keys === undefined) return seen;
     const objects = new Map(seen.map((it) => [keyOf(it), it]));
-    for (const [key, { object, atMs }] of written) {
-      if (clock.monotonic() - atMs < KEPT_MS) objects.set(key, object);
-      else this.#forget(value, key);
+    for (const key of keys) {
+      const newest = this.#newest(key);
+      if (newest !== undefined) objects.set(key, newest);
     }
     return [...objects.values()];
   }
 
-  /** @param object - As the server returned it; what `trim` of the informer removes is best left out. */
+  /** @param object - As the server returned it, or what `trim` of the informer leaves of that. */
   note(object: T): void {
     const { informer, valueOf, clock } = this.#options;
     const key = keyOf(object);
+    this.#forget(key);
     const seen = informer.store.get(key);
     if (seen !== undefined && isAsNew(seen, object)) return;
     const value = valueOf(object);
-    const group = this.#written.get(value) ?? new Map<ObjectKey, Written<T>>();
-    this.#written.set(value, group.set(key, { object, atMs: clock.monotonic() }));
+    this.#written.set(key, { object, value, atMs: clock.monotonic() });
+    this.#keys.set(value, (this.#keys.get(value) ?? new Set()).add(key));
   }
 
-  /** The object was deleted by this program, or waits for its finalizers. */
+  /** The object was deleted by this program: it is gone, or waits for its finalizers. */
   noteDeleted(object: T): void {
-    const { informer, valueOf, clock } = this.#options;
-    if (informer.store.get(keyOf(object)) === undefined) return this.#forget(valueOf(object), keyOf(object));
-    if (isDeleting(object)) return;
-    const deletionTimestamp = timestamp(clock.now());
-    const generation = (object.metadata.generation ?? 0) + 1;
-    this.note({ ...object, metadata: { ...object.metadata, deletionTimestamp, generation } });
+    const { informer, clock } = this.#options;
+    this.#forget(keyOf(object));
+    if (isDeleting(object) || informer.store.get(keyOf(object)) === undefined) return;
+    this.note({ ...object, metadata: { ...object.metadata, deletionTimestamp: timestamp(clock.now()) } });
   }
 
-  #forget(value: string, key: ObjectKey): void {
-    const group = this.#written.get(value);
-    group?.delete(key);
-    if (group?.size === 0) this.#written.delete(value);
+  #newest(key: ObjectKey): T | undefined {
+    const written = this.#written.get(key);
+    if (written === undefined) return undefined;
+    if (this.#options.clock.monotonic() - written.atMs < KEPT_MS) return written.object;
+    this.#forget(key);
+    return undefined;
+  }
+
+  #forget(key: ObjectKey): void {
+    const written = this.#written.get(key);
+    if (written === undefined) return;
+    this.#written.delete(key);
+    const keys = this.#keys.get(written.value);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#keys.delete(written.value);
   }
 
   [Symbol.dispose](): void {
@@ -87,8 +102,14 @@ export class OwnWrites<T extends KubeObject> implements Disposable {
   }
 }
 
-/** Each write to the spec, and a deletion that finalizers delay, count the generation up. */
+const NUMBER = /^\d+$/;
+
+/** Versions are numbers that grow, or compare by equality only: then the generation says whether the spec is as new. */
 function isAsNew(seen: KubeObject, written: KubeObject): boolean {
-  if (seen.metadata.uid !== written.metadata.uid) return true;
-  return (seen.metadata.generation ?? 0) >= (written.metadata.generation ?? 0);
+  const [a, b] = [seen.metadata, written.metadata];
+  if (a.uid !== b.uid || isDeleting(seen)) return true;
+  if (isDeleting(written)) return false;
+  const [was, is] = [a.resourceVersion ?? "", b.resourceVersion ?? ""];
+  if (NUMBER.test(was) && NUMBER.test(is)) return BigInt(was) >= BigInt(is);
+  return was === is || (a.generation ?? 0) > (b.generation ?? 0);
 }

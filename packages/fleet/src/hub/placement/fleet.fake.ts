@@ -23,9 +23,8 @@ import type {
   ResourceBindingSpec,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { type ManifestCondition, type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
-import { ContentsCache } from "./contents.ts";
 import { createPlacementInformers } from "./informers.ts";
-import type { RolloutParts } from "./parts.ts";
+import { createRolloutParts, type RolloutParts } from "./parts.ts";
 import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope } from "./scopes.ts";
 
 type Create = (parts: RolloutParts) => Controller;
@@ -51,7 +50,7 @@ export class FakeFleet {
     const { client } = this;
     const informers = createPlacementInformers(client, deps);
     const members = createInformer<MemberCluster>(client, MEMBER_CLUSTERS, {}, deps);
-    const parts = { client, informers, members, contents: new ContentsCache(client), deps };
+    const parts = createRolloutParts({ client, informers, members, deps });
     this.#controllers = create.map((it) => it(parts));
     for (const controller of this.#controllers) await controller.start(this.#stop.signal);
     this.#disposables = [members, ...this.#controllers];
@@ -92,26 +91,30 @@ export class FakeFleet {
       await this.client.mergePatch(of, objectKey(metadata.namespace, metadata.name), {
         metadata: { labels: { [LATEST_SNAPSHOT_LABEL]: "false" } },
       });
-    for (const [at, resources] of parts.entries())
-      await this.client.create(of, {
-        metadata: {
-          ...this.#namespace,
-          name: at === 0 ? `app-${index}-snapshot` : `app-${index}-${at - 1}`,
-          labels: {
-            [PARENT_PLACEMENT_LABEL]: "app",
-            [RESOURCE_INDEX_LABEL]: String(index),
-            ...(at === 0 ? { [LATEST_SNAPSHOT_LABEL]: "true" } : {}),
-          },
-          annotations:
-            at === 0
-              ? {
-                  [NUMBER_OF_RESOURCE_SNAPSHOTS_ANNOTATION]: String(parts.length),
-                  [RESOURCE_HASH_ANNOTATION]: JSON.stringify(parts),
-                }
-              : { [SUBINDEX_ANNOTATION]: String(at - 1) },
+    for (const at of parts.keys()) await this.snapshotPart(index, at, parts);
+  }
+
+  /** One part of a snapshot, 0 being the first. */
+  async snapshotPart(index: number, at: number, parts: readonly (readonly KubeObject[])[]): Promise<void> {
+    await this.client.create(this.scope.resourceSnapshots, {
+      metadata: {
+        ...this.#namespace,
+        name: at === 0 ? `app-${index}-snapshot` : `app-${index}-${at - 1}`,
+        labels: {
+          [PARENT_PLACEMENT_LABEL]: "app",
+          [RESOURCE_INDEX_LABEL]: String(index),
+          ...(at === 0 ? { [LATEST_SNAPSHOT_LABEL]: "true" } : {}),
         },
-        spec: { selectedResources: [...resources] },
-      });
+        annotations:
+          at === 0
+            ? {
+                [NUMBER_OF_RESOURCE_SNAPSHOTS_ANNOTATION]: String(parts.length),
+                [RESOURCE_HASH_ANNOTATION]: JSON.stringify(parts),
+              }
+            : { [SUBINDEX_ANNOTATION]: String(at - 1) },
+      },
+      spec: { selectedResources: [...(parts[at] ?? [])] },
+    });
   }
 
   /** As the scheduler makes them. */

@@ -6,14 +6,21 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 import {
   PARENT_BINDING_LABEL,
+  PARENT_OVERRIDE_LABEL,
   PARENT_PLACEMENT_LABEL,
   PARENT_PLACEMENT_NAMESPACE_LABEL,
   PLACEMENT_MANAGER,
 } from "#api/placement.kubernetes-fleet.io/names.ts";
 import {
   CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS,
+  CLUSTER_RESOURCE_OVERRIDES,
+  type ClusterResourceOverride,
   type ClusterResourceOverrideSnapshot,
+  PLACEMENT_EVICTIONS,
+  type PlacementEviction,
   RESOURCE_OVERRIDE_SNAPSHOTS,
+  RESOURCE_OVERRIDES,
+  type ResourceOverride,
   type ResourceOverrideSnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
 import {
@@ -36,6 +43,8 @@ export const OF_PLACEMENT = "placement";
 export const OF_CLUSTER = "cluster";
 /** Index of Works by the key of their binding. */
 export const OF_BINDING = "binding";
+/** Index of override snapshots by the key of their override. */
+export const OF_OVERRIDE = "override";
 
 /** Index of the statuses shown in namespaces by their name, which is that of the placement. */
 export const OF_NAME = "name";
@@ -72,14 +81,18 @@ export interface PlacementInformers {
   readonly works: Informer<Work>;
   /** Without the status that they show. */
   readonly shownStatuses: Informer<ShownStatus>;
+  readonly clusterOverrides: Informer<ClusterResourceOverride>;
+  readonly overrides: Informer<ResourceOverride>;
   readonly clusterOverrideSnapshots: Informer<ClusterResourceOverrideSnapshot>;
   readonly overrideSnapshots: Informer<ResourceOverrideSnapshot>;
+  readonly evictions: Informer<PlacementEviction>;
 }
 
 export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps): PlacementInformers {
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { fieldManager: PLACEMENT_MANAGER, ...options }, deps);
   const byPlacement = { [OF_PLACEMENT]: (it: KubeObject) => [placementOf(it)] };
+  const byOverride = { [OF_OVERRIDE]: (it: KubeObject) => [overrideOf(it)] };
   const scoped = (scope: PlacementScope): ScopeInformers => ({
     scope,
     placements: make<WatchedPlacement>(scope.placements, { trim: withoutReport }),
@@ -99,8 +112,11 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
       trim: withoutSource,
       indexes: { [OF_NAME]: ({ metadata: { name } }) => [name] },
     }),
-    clusterOverrideSnapshots: make(CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS),
-    overrideSnapshots: make(RESOURCE_OVERRIDE_SNAPSHOTS),
+    clusterOverrides: make(CLUSTER_RESOURCE_OVERRIDES),
+    overrides: make(RESOURCE_OVERRIDES),
+    clusterOverrideSnapshots: make(CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS, { indexes: byOverride }),
+    overrideSnapshots: make(RESOURCE_OVERRIDE_SNAPSHOTS, { indexes: byOverride }),
+    evictions: make(PLACEMENT_EVICTIONS),
   };
 }
 
@@ -111,6 +127,10 @@ export function placementOf({ metadata: { namespace, labels } }: KubeObject): Ob
 
 export function placementOfRun({ metadata: { namespace }, spec }: StagedUpdateRun): ObjectKey {
   return objectKey(namespace, spec.placementName);
+}
+
+export function overrideOf({ metadata: { namespace, labels } }: KubeObject): ObjectKey {
+  return objectKey(namespace, labels?.[PARENT_OVERRIDE_LABEL] ?? "");
 }
 
 /** The key of the binding that a Work belongs to. */

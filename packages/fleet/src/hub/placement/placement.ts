@@ -10,8 +10,10 @@ import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
-import { ContentsCache } from "./contents.ts";
 import { createPlacementInformers, type PlacementInformers } from "./informers.ts";
+import { createEvictions } from "./evictions/controller.ts";
+import { createOverrides } from "./overrides/controller.ts";
+import { createRolloutParts } from "./parts.ts";
 import { createRollout } from "./rollout/controller.ts";
 import { createSchedulers } from "./scheduler/controller.ts";
 import { createSelecting } from "./selecting.ts";
@@ -31,7 +33,7 @@ export interface PlacementParts {
 /** In no order: each goes by what it finds. */
 function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): readonly Controller[] {
   const { client, hub, informers, deps } = parts;
-  const rollout = { client, informers, members: hub.members, contents: new ContentsCache(client), deps };
+  const rollout = createRolloutParts({ client, informers, members: hub.members, deps });
   const scopes = [informers.cluster, informers.namespaced];
   const scheduling = { client, scopes, members: hub.members, deps };
   const { controllers, snapshotNow } = stack.use(createSelecting(rollout));
@@ -40,6 +42,8 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
     ...stack.use(createSchedulers(scheduling)).controllers,
     createRollout(rollout),
     createWorks(rollout),
+    createOverrides(rollout),
+    createEvictions(rollout),
     ...scopes.map((of) => createStagedRuns({ ...rollout, of, snapshotNow })),
   ];
 }

@@ -80,7 +80,7 @@ export function applicableOverrides(
   const rulesMatch = (it: ClusterResourceOverrideSnapshot | ResourceOverrideSnapshot): boolean =>
     it.spec.overrideSpec.policy.overrideRules.some((rule) => ruleMatches(rule, cluster));
   return {
-    cluster: candidates.cluster
+    clusterResourceOverrideSnapshots: candidates.cluster
       .filter(({ spec }) =>
         spec.overrideSpec.clusterResourceSelectors.some(({ name = "", ...it }) =>
           placed.has(keyOfSelected({ ...it, name, namespace: undefined })),
@@ -88,7 +88,7 @@ export function applicableOverrides(
       )
       .filter(rulesMatch)
       .map((it) => it.metadata.name),
-    namespaced: candidates.namespaced
+    resourceOverrideSnapshots: candidates.namespaced
       .filter(({ metadata: { namespace }, spec }) =>
         spec.overrideSpec.resourceSelectors.some((it) => placed.has(keyOfSelected({ ...it, namespace }))),
       )

@@ -3,18 +3,17 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type {
   ApplyStrategy,
-  NamespacedName,
   Placement,
   ResourceBinding,
+  ResourceBindingSpec,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { roundedUp } from "../percent.ts";
 import { type Readiness, readinessOf } from "./readiness.ts";
 
 /** Override snapshots that apply to a cluster, in order of their names. */
-export interface ApplicableOverrides {
-  readonly cluster: readonly string[];
-  readonly namespaced: readonly NamespacedName[];
-}
+export type ApplicableOverrides = Required<
+  Pick<ResourceBindingSpec, "clusterResourceOverrideSnapshots" | "resourceOverrideSnapshots">
+>;
 
 export interface RolloutInput {
   readonly placement: Placement;
@@ -132,8 +131,8 @@ function planUpdates(
 function isUpToDate({ spec }: ResourceBinding, snapshot: string, overrides: ApplicableOverrides): boolean {
   return (
     spec.resourceSnapshotName === snapshot &&
-    sameJson(spec.clusterResourceOverrideSnapshots ?? [], overrides.cluster) &&
-    sameJson(spec.resourceOverrideSnapshots ?? [], overrides.namespaced)
+    sameJson(spec.clusterResourceOverrideSnapshots ?? [], overrides.clusterResourceOverrideSnapshots) &&
+    sameJson(spec.resourceOverrideSnapshots ?? [], overrides.resourceOverrideSnapshots)
   );
 }
 

@@ -53,7 +53,7 @@ export function openEnvelope(object: KubeObject): OpenedEnvelope {
 function parsed(text: string, at: string): unknown {
   try {
     // Without an excerpt of the text in the error: it may hold a secret.
-    return parse(text, { maxAliasCount: 0, prettyErrors: false });
+    return parse(text, { prettyErrors: false });
   } catch (error) {
     throw new EnvelopeError(`${at} is not YAML or JSON: ${messageOf(error)}`);
   }

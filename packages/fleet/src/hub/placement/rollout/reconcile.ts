@@ -1,6 +1,5 @@
 import { inParallel } from "@fairlead/base/parallel.ts";
 import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
-import { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
 import { findCondition, setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
@@ -20,31 +19,20 @@ import type {
   ResourceSnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { ROLLOUT_STARTED } from "#placement/conditions.ts";
-import { applicableOverrides, candidatesFor } from "#placement/overrides/match.ts";
-import {
-  type ApplicableOverrides,
-  completeStrategy,
-  planRollout,
-  type Target,
-} from "#placement/rollout/plan.ts";
+import { completeStrategy, planRollout, type Target } from "#placement/rollout/plan.ts";
 import { findSnapshot } from "../contents.ts";
-import { OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
-import { overriddenCluster, type RolloutParts, scopeOfKey } from "../parts.ts";
+import { OF_PLACEMENT, type ScopeInformers } from "../informers.ts";
+import { overridesOf } from "../overrides/of-cluster.ts";
+import { bindingsOf, type RolloutParts, scopeOfKey } from "../parts.ts";
 
 /** At the same time, for one placement. */
 const WRITES = 16;
-const NO_OVERRIDES: ApplicableOverrides = { cluster: [], namespaced: [] };
 
 export class RolloutReconciler {
   readonly #parts: RolloutParts;
-  readonly #bindings: ReadonlyMap<ScopeInformers, OwnWrites<ResourceBinding>>;
 
   constructor(parts: RolloutParts) {
     this.#parts = parts;
-    const { informers, deps } = parts;
-    const writesOf = ({ bindings }: ScopeInformers) =>
-      new OwnWrites({ informer: bindings, index: OF_PLACEMENT, valueOf: placementOf, clock: deps.clock });
-    this.#bindings = new Map([informers.cluster, informers.namespaced].map((it) => [it, writesOf(it)]));
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
@@ -53,14 +41,14 @@ export class RolloutReconciler {
     // The scheduler deletes the bindings of a placement that goes; staged runs roll out where the strategy leaves it to them.
     if (placement === undefined || isDeleting(placement)) return;
     if (placement.spec.strategy?.type === "External") return;
-    const bindings = this.#bindings.get(scope)?.list(key) ?? [];
+    const bindings = bindingsOf(this.#parts, scope).list(key);
     const snapshot = latestSnapshot(scope, key);
     if (snapshot === undefined || bindings.length === 0) return;
     const plan = planRollout({
       placement,
       snapshot: snapshot.metadata.name,
       bindings,
-      overridesOf: await this.#overridesOf(scope, placement, snapshot, signal),
+      overridesOf: await overridesOf(this.#parts, scope, snapshot, signal),
       nowMs: this.#parts.deps.clock.now(),
     });
     const to = { snapshot: snapshot.metadata.name, placement };
@@ -73,26 +61,6 @@ export class RolloutReconciler {
     return plan.recheckMs === undefined ? {} : { requeueAfterMs: plan.recheckMs };
   }
 
-  async #overridesOf(
-    scope: ScopeInformers,
-    placement: Placement,
-    snapshot: ResourceSnapshot,
-    signal: AbortSignal,
-  ): Promise<(cluster: string) => ApplicableOverrides> {
-    const { informers, members, contents } = this.#parts;
-    const { name, namespace } = placement.metadata;
-    const candidates = candidatesFor(
-      { name, namespace },
-      informers.clusterOverrideSnapshots.store.list(),
-      informers.overrideSnapshots.store.list(),
-    );
-    if (candidates.cluster.length + candidates.namespaced.length === 0) return () => NO_OVERRIDES;
-    const group = findSnapshot(scope, namespace, snapshot.metadata.name);
-    const { selecting } =
-      group === undefined ? { selecting: new Set<string>() } : await contents.read(scope, group, { signal });
-    return (cluster) => applicableOverrides(candidates, selecting, overriddenCluster(members, cluster));
-  }
-
   async #remove(scope: ScopeInformers, binding: ResourceBinding, signal: AbortSignal): Promise<void> {
     const { uid, resourceVersion } = binding.metadata;
     // The version: the scheduler may have picked the cluster again.
@@ -102,7 +70,7 @@ export class RolloutReconciler {
       ...(resourceVersion === undefined ? {} : { resourceVersion }),
     };
     await this.#parts.client.delete(scope.scope.bindings, keyOf(binding), options);
-    this.#bindings.get(scope)?.noteDeleted(binding);
+    bindingsOf(this.#parts, scope).noteDeleted(binding);
   }
 
   #roll(
@@ -121,8 +89,8 @@ export class RolloutReconciler {
     const spec = {
       state: "Bound",
       resourceSnapshotName: snapshot,
-      clusterResourceOverrideSnapshots: overrides.cluster.length === 0 ? null : overrides.cluster,
-      resourceOverrideSnapshots: overrides.namespaced.length === 0 ? null : overrides.namespaced,
+      clusterResourceOverrideSnapshots: orNull(overrides.clusterResourceOverrideSnapshots),
+      resourceOverrideSnapshots: orNull(overrides.resourceOverrideSnapshots),
       applyStrategy: strategyPatch(binding, placement),
     };
     return this.#patch(scope, binding, { metadata, spec }, signal);
@@ -131,20 +99,27 @@ export class RolloutReconciler {
   async #patch(
     scope: ScopeInformers,
     binding: ResourceBinding,
-    { metadata, spec }: { readonly metadata?: object; readonly spec: object },
+    {
+      metadata,
+      ...rest
+    }: { readonly metadata?: object } & ({ readonly spec: object } | { readonly status: object }),
     signal: AbortSignal,
   ): Promise<void> {
     const { resourceVersion, uid } = binding.metadata;
-    const patch = { metadata: { ...metadata, resourceVersion, uid }, spec };
+    const patch = { metadata: { ...metadata, resourceVersion, uid }, ...rest };
+    const options = {
+      fieldManager: PLACEMENT_MANAGER,
+      signal,
+      ...("status" in rest ? { subresource: "status" as const } : {}),
+    };
     try {
-      const options = { fieldManager: PLACEMENT_MANAGER, signal };
       const written = await this.#parts.client.mergePatch(
         scope.scope.bindings,
         keyOf(binding),
         patch,
         options,
       );
-      this.#bindings.get(scope)?.note(written);
+      bindingsOf(this.#parts, scope).note(written);
     } catch (error) {
       ignoreNotFound(error);
     }
@@ -152,7 +127,7 @@ export class RolloutReconciler {
 
   /** The works controller says that the rollout has started, once a binding has its resources. */
   async #tellWaiting(scope: ScopeInformers, binding: ResourceBinding, signal: AbortSignal): Promise<void> {
-    const { generation, resourceVersion, uid } = binding.metadata;
+    const { generation } = binding.metadata;
     const next = {
       type: ROLLOUT_STARTED,
       status: "False" as const,
@@ -164,11 +139,7 @@ export class RolloutReconciler {
     const found = findCondition(before, ROLLOUT_STARTED);
     if (found?.status === "False" && found.observedGeneration === generation) return;
     const conditions = setCondition(before, next, this.#parts.deps.clock);
-    const patch = { metadata: { resourceVersion, uid }, status: { conditions } };
-    const options = { subresource: "status" as const, fieldManager: PLACEMENT_MANAGER, signal };
-    await this.#parts.client
-      .mergePatch(scope.scope.bindings, keyOf(binding), patch, options)
-      .catch(ignoreNotFound);
+    await this.#patch(scope, binding, { status: { conditions } }, signal);
   }
 }
 
@@ -186,6 +157,10 @@ function latestSnapshot(scope: ScopeInformers, placement: ObjectKey): ResourceSn
 
 function indexOf({ metadata: { labels } }: ResourceSnapshot): number {
   return Number(labels?.[RESOURCE_INDEX_LABEL] ?? "-1");
+}
+
+function orNull<T>(list: readonly T[]): readonly T[] | null {
+  return list.length === 0 ? null : list;
 }
 
 /** The apply strategy of the placement, as a merge patch of that of the binding. */

@@ -16,7 +16,7 @@ import { hasCode } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
-import { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
+import type { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
 import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
@@ -28,11 +28,11 @@ import { initialized, survey, uninitialized } from "#updates/staged/initialize.t
 import type { BindingChange } from "#updates/staged/pass.ts";
 import { replan } from "#updates/staged/replan.ts";
 import { findSnapshot } from "../contents.ts";
-import { OF_PLACEMENT, placementOf, placementOfRun, type ScopeInformers } from "../informers.ts";
-import type { RolloutParts } from "../parts.ts";
+import { placementOfRun, type ScopeInformers } from "../informers.ts";
+import { bindingsOf, type RolloutParts } from "../parts.ts";
 import type { Selecting } from "../selecting.ts";
 import { type PlacementView, readView, viewOf } from "./ground.ts";
-import { overridesOf } from "./overrides.ts";
+import { overridesOfRun } from "./overrides.ts";
 import { pickSnapshot, snapshotOf } from "./snapshot.ts";
 
 export interface RunParts extends RolloutParts {
@@ -41,17 +41,14 @@ export interface RunParts extends RolloutParts {
   readonly snapshotNow: Selecting["snapshotNow"];
 }
 
-interface PassParts extends RunParts {
-  readonly bindings: OwnWrites<ResourceBinding>;
-}
+type PassParts = RunParts & { readonly bindings: OwnWrites<ResourceBinding> };
 
 /** Reconciles one run: prepares it once, then executes it. */
 export function runReconciler(
   runParts: RunParts,
 ): (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult | void> {
-  const { of, client, deps } = runParts;
-  const { clock } = deps;
-  const bindings = new OwnWrites({ informer: of.bindings, index: OF_PLACEMENT, valueOf: placementOf, clock });
+  const { of, client } = runParts;
+  const bindings = bindingsOf(runParts, of);
   const parts = { ...runParts, bindings };
   return async (key, signal) => {
     const run = of.runs.store.get(key);
@@ -105,7 +102,7 @@ class RunPass {
     const { namespace, name } = picked.snapshot.metadata;
     // Made a moment ago: the run is due again when the informer has it, and overrides can be looked up.
     if (findSnapshot(of, namespace, name) === undefined) return run.status ?? {};
-    const overrides = await overridesOf(this.#parts, of, picked.snapshot, this.#signal);
+    const overrides = await overridesOfRun(this.#parts, of, picked.snapshot, this.#signal);
     return initialized(run, found, { index: picked.index, overridesOf: overrides }, this.#nowMs());
   }
 
@@ -122,7 +119,7 @@ class RunPass {
 
   async #replan(run: StagedUpdateRun, view: PlacementView): Promise<ReconcileResult> {
     const { of } = this.#parts;
-    const overrides = await overridesOf(this.#parts, of, snapshotOf(run, of), this.#signal);
+    const overrides = await overridesOfRun(this.#parts, of, snapshotOf(run, of), this.#signal);
     const status = replan(run, { ...view, labelsOf: this.#labelsOf }, overrides, this.#nowMs());
     if (status !== undefined) await this.#writeStatus(run, status);
     return {};

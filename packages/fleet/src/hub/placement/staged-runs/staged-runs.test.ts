@@ -23,7 +23,7 @@ import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { bindingOf, condition, placementNamed, policyOf } from "#updates/staged/world.fake.ts";
 import { createHubInformers } from "../../informers.ts";
-import { ContentsCache } from "../contents.ts";
+import { createRolloutParts } from "../parts.ts";
 import { createPlacementInformers } from "../informers.ts";
 import { SCOPES } from "../scopes.ts";
 import { createStagedRuns } from "./controller.ts";
@@ -52,15 +52,12 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
       it.start(stop.signal);
       await it.synced(stop.signal);
     }
+    const { members } = createHubInformers(client, {}, deps);
     controller = createStagedRuns({
-      client,
-      informers,
+      ...createRolloutParts({ client, informers, members, deps }),
       of,
-      members: createHubInformers(client, {}, deps).members,
-      contents: new ContentsCache(client),
       snapshotNow: () =>
         Promise.resolve(of.resourceSnapshots.store.get(objectKey(namespace, "web-3-snapshot"))),
-      deps,
     });
     await controller.start(stop.signal);
   }

@@ -24,7 +24,7 @@ import {
 } from "#placement/works/status.ts";
 import { findSnapshot, type SnapshotGroup } from "../contents.ts";
 import { bindingOf, OF_BINDING, placementOf, type ScopeInformers } from "../informers.ts";
-import { overriddenCluster, type RolloutParts, scopeOfKey } from "../parts.ts";
+import { bindingsOf, overriddenCluster, type RolloutParts, scopeOfKey } from "../parts.ts";
 
 /** What a binding comes to: what its Works are made from, and from where. */
 interface Source {
@@ -58,7 +58,7 @@ export class WorksReconciler {
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const scope = scopeOfKey(this.#parts.informers, key);
-    const binding = scope.bindings.store.get(key);
+    const binding = bindingsOf(this.#parts, scope).get(key);
     // Works without a binding stay: a binding is not deleted before its Works are, so it was lost.
     if (binding === undefined) return;
     const works = this.#worksOf(binding);
@@ -72,6 +72,7 @@ export class WorksReconciler {
       finalizer: WORK_FINALIZER,
       signal,
     });
+    if (held !== binding) bindingsOf(this.#parts, scope).note(held);
     const synced = await this.#synchronize(scope, held, works, signal);
     await this.#report(scope, held, synced, signal);
     if (synced.error !== undefined) throw synced.error;
@@ -208,7 +209,7 @@ export class WorksReconciler {
   }
 
   async #report(
-    { scope }: ScopeInformers,
+    scope: ScopeInformers,
     binding: ResourceBinding,
     { outcome, works }: Synced,
     signal: AbortSignal,
@@ -224,14 +225,15 @@ export class WorksReconciler {
     const status = { ...details, conditions };
     if (sameJson(binding.status ?? {}, status)) return;
     const cleared = { failedPlacements: null, driftedPlacements: null, diffedPlacements: null };
-    await client
-      .mergePatch(
-        scope.bindings,
-        keyOf(binding),
-        { metadata: { resourceVersion, uid }, status: { ...cleared, ...status } },
-        { subresource: "status", fieldManager: PLACEMENT_MANAGER, signal },
-      )
-      .catch(ignoreNotFound);
+    const patch = { metadata: { resourceVersion, uid }, status: { ...cleared, ...status } };
+    const options = { subresource: "status" as const, fieldManager: PLACEMENT_MANAGER, signal };
+    try {
+      bindingsOf(this.#parts, scope).note(
+        await client.mergePatch(scope.scope.bindings, keyOf(binding), patch, options),
+      );
+    } catch (error) {
+      ignoreNotFound(error);
+    }
   }
 }
 
