@@ -102,7 +102,10 @@ function runMember(role: MemberRole, access: typeof ORIGINAL_MCS): void {
     const part = { roles: new Set([role]), isNetworking: true, isFleetOnly: true };
     await using local = connectProgram(configAs(access, east.config), deps);
     await using toHub = connectProgram(configAs(AGENT, hub.config), deps);
-    await using _member = await startMember({ cluster: "east", local, hub: toHub, deps, part }, stopping);
+    await using _member = await startMember(
+      { cluster: "east", local, hub: toHub, deps, part, probe: () => Promise.resolve(true) },
+      stopping,
+    );
     await aborted(stopping);
   });
 }

@@ -61,7 +61,10 @@ export async function startHandMade(
     const part = { ...WHOLE_MEMBER, isFleetOnly: true };
     await using local = connectProgram(configAs(MEMBER_ACCESS, east.config), deps);
     await using toHub = connectProgram(configAs(AGENT, hub.config), deps);
-    await using _member = await startMember({ cluster: "east", local, hub: toHub, deps, part }, stopping);
+    await using _member = await startMember(
+      { cluster: "east", local, hub: toHub, deps, part, probe: () => Promise.resolve(true) },
+      stopping,
+    );
     await aborted(stopping);
   });
   const west = new OriginalMember(hub.client, "west");

@@ -71,7 +71,10 @@ beforeAll(async () => {
       const deps = testDeps("east");
       await using local = connectProgram(configAs(MEMBER_ACCESS, east.config), deps);
       await using toHub = connectProgram(configAs(AGENT, hub.config), deps);
-      await using _member = await startMember({ cluster: "east", local, hub: toHub, deps }, stopping);
+      await using _member = await startMember(
+        { cluster: "east", local, hub: toHub, deps, probe: () => Promise.resolve(true) },
+        stopping,
+      );
       await aborted(stopping);
     }),
   );

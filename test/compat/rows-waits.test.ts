@@ -42,7 +42,13 @@ describe("hub and member", () => {
       all.some((one) => one.metadata.name === "fleet-member-east"),
     );
     await using _east = await startMember(
-      { cluster: "east", local: east.client, hub: hub.client, deps: { ...testDeps("east"), clock } },
+      {
+        cluster: "east",
+        local: east.client,
+        hub: hub.client,
+        deps: { ...testDeps("east"), clock },
+        probe: () => Promise.resolve(true),
+      },
       signal,
     );
     // The importer is first: neither import, claim nor Service exists when it asks.

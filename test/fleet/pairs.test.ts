@@ -52,7 +52,10 @@ afterEach(async () => {
 
 async function start(part: MemberPart): Promise<void> {
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
-  const starting = startMember({ cluster: "east", local, hub, deps, part }, forever);
+  const starting = startMember(
+    { cluster: "east", local, hub, deps, part, probe: () => Promise.resolve(true) },
+    forever,
+  );
   await clock.advance(5000);
   member = await starting;
   await clock.advance(1000);

@@ -12,6 +12,7 @@ import { checkout, parseTries, startLab, type TestLab } from "../support/lab-fix
 import { echoDeployment, flowScript, service, shellPod } from "../support/lab-manifests.ts";
 import { annotate, makeNamespace, scale } from "../support/lab-actions.ts";
 import { sampleOf } from "../support/sample.ts";
+import { cut, heal } from "./fault-tools.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const ONE = "member-1";
@@ -165,6 +166,13 @@ describeOnKernel("a Service that is global in two clusters", () => {
       await weigh(null);
       await untilEachAnsweredBy(EVERYWHERE);
     });
+  });
+
+  it("is answered by its own cluster alone while packets to the other are lost, although both reach the hub", async () => {
+    await cut(lab, { from: ONE, to: TWO }, { from: TWO, to: ONE });
+    await untilEachAnsweredBy({ [ONE]: [ONE], [TWO]: [TWO] });
+    await heal(lab);
+    await untilEachAnsweredBy(EVERYWHERE);
   });
 
   it("loses no request while both clusters roll out new pods", async () => {

@@ -128,6 +128,7 @@ export interface FleetOptions {
   readonly members: readonly string[];
   readonly leaseSeconds?: number;
   readonly forceDeleteSeconds?: number;
+  /** Default: all endpoints answer. */
   readonly probe?: (member: string) => Probe;
   readonly trafficManager?: HubOptions["trafficManager"];
   /** Ranges of Service addresses, by member. Default: the server's own. */
@@ -193,7 +194,8 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     const cluster =
       name === options.inHub ? hub : stack.use(await startCluster(name, accessOf(options, name), more));
     members.set(name, cluster);
-    const probe = options.probe?.(name);
+    // There are no pods: connections would go to others that have these addresses.
+    const probe = options.probe?.(name) ?? (() => Promise.resolve(true));
     const agent = stack.use(
       new Restartable(async (signal) => {
         const deps = depsOf(name);
@@ -203,7 +205,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
             local,
             connectHub: (config) => wrap(connectProgram(config, deps)),
             deps,
-            ...(probe === undefined ? {} : { probe }),
+            probe,
             ...defined({ nodeImage: options.nodeImages?.[name], placement: options.placement }),
             address: { server: cluster.config.server, ...defined({ ca: cluster.config.ca }) },
             ...(options.manualImports?.includes(name) === true ? { imports: "manual" } : {}),

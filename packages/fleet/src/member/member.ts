@@ -141,7 +141,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
         for (const it of work) it.onSilence?.(false);
       },
     };
-    const lease = keepLease(session, heard, running);
+    const lease = keepLease({ ...session, probes }, heard, running);
     stack.defer(async () => {
       stop.abort();
       await lease;

@@ -119,6 +119,8 @@ export const ACTIVE_CONDITION = "fairlead.dev/Active";
 export const VERSION_ANNOTATION = "fairlead.dev/version";
 /** On the Lease of a member: how long changes of other members took to arrive lately. See domain/propagation.ts. */
 export const PROPAGATION_ANNOTATION = "fairlead.dev/propagation";
+/** On the Lease of a member: the clusters to which its data path is cut, with commas between them. */
+export const CUT_OFF_ANNOTATION = "fairlead.dev/cut-off";
 
 /** Label of a Node: "true" makes it a gateway of its cluster in a parallel network. */
 export const GATEWAY_LABEL = "fairlead.dev/gateway";

@@ -82,6 +82,13 @@ describe("the status of a network", () => {
     expect(text).toMatch(/a +Connected +never +12ms +40ms/);
   });
 
+  it("names the members whose data path to another one is cut", () => {
+    const annotations = { "fairlead.dev/cut-off": "b,x" };
+    const leases = [{ metadata: { namespace: "fleet-member-a", name: "a", annotations } }];
+    const status = summarizeMesh(PROFILE, { ...EMPTY, leases }, { version: "1.0.0", nowMs: 0 });
+    expect(status.problems).toEqual(["a does not reach the endpoints of b: the data path is cut"]);
+  });
+
   it("has the number of pods that others know of each member, the age of the newest data, and what is old", () => {
     const nowMs = Date.parse("2026-01-01T01:00:00Z");
     const status = summarizeMesh(PROFILE, EMPTY, { version: "1.0.0", nowMs, identities: IDENTITIES });

@@ -1,5 +1,5 @@
 import type { ClusterMeshProfile, MeshState } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { PROPAGATION_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { CUT_OFF_ANNOTATION, PROPAGATION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { parsePropagation, type Propagation } from "#domain/propagation.ts";
 import type { Lease } from "@fairlead/kube/api/coordination/v1/types.ts";
@@ -103,18 +103,35 @@ export function summarizeMesh(
         .filter((it) => (it.status === "False") === POSITIVE.has(it.type))
         .map((it) => `${it.type}: ${it.message}`),
       ...[...known.values()].flatMap((it) => it.problems),
+      ...cutOffIn(snapshot.leases, names),
     ],
   };
 }
 
 function pairsOf(leases: readonly Lease[], names: ReadonlySet<string>): readonly PairPropagation[] {
   return leases
-    .filter(({ metadata: { namespace, name } }) => names.has(name) && namespace === mailboxOf(name))
+    .filter((it) => isOfMember(it, names))
     .flatMap(({ metadata: { name: to, annotations } }) =>
       parsePropagation(annotations?.[PROPAGATION_ANNOTATION] ?? "").map((it) => ({ ...it, to })),
     )
     .filter((it) => names.has(it.from))
     .toSorted((a, b) => byNaturalText(a.from, b.from) || byNaturalText(a.to, b.to));
+}
+
+function cutOffIn(leases: readonly Lease[], names: ReadonlySet<string>): string[] {
+  return leases
+    .filter((it) => isOfMember(it, names))
+    .flatMap(({ metadata: { name, annotations } }) =>
+      (annotations?.[CUT_OFF_ANNOTATION] ?? "")
+        .split(",")
+        .flatMap((it) =>
+          names.has(it) ? [`${name} does not reach the endpoints of ${it}: the data path is cut`] : [],
+        ),
+    );
+}
+
+function isOfMember({ metadata: { namespace, name } }: Lease, names: ReadonlySet<string>): boolean {
+  return names.has(name) && namespace === mailboxOf(name);
 }
 
 /** RFC 3339. */

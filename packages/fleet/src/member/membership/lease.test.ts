@@ -91,6 +91,7 @@ beforeEach(async () => {
     hadInternalMember: () => true,
     mailbox: { internalMembers },
     stopwatch: { propagation: () => propagation },
+    probes: { cutOff: [] },
   };
   begin = () => {
     const kept = keepLease(session, heard, stop.signal);

@@ -1,13 +1,14 @@
 import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { PROPAGATION_ANNOTATION, VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { CUT_OFF_ANNOTATION, PROPAGATION_ANNOTATION, VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { CallOptions } from "@fairlead/kube/types.ts";
+import type { Probes } from "../probes/probes.ts";
 import type { Stopwatch } from "../stopwatch.ts";
 import { type HubSession, isLegacyHub } from "../session.ts";
 
@@ -18,8 +19,11 @@ const PATIENCE = 2;
 /** Between two looks where nothing is renewed. Unit: seconds. */
 const IDLE_SECONDS = 60;
 
-/** How long changes of others take to arrive here goes with the renewals. */
-export type LeaseSession = HubSession & { readonly stopwatch: Pick<Stopwatch, "propagation"> };
+/** How long changes of others take to arrive here goes with the renewals, and which clusters are cut off. */
+export type LeaseSession = HubSession & {
+  readonly stopwatch: Pick<Stopwatch, "propagation">;
+  readonly probes: Pick<Probes, "cutOff">;
+};
 
 export interface HubListener {
   /** With the first renewal after one that failed. */
@@ -166,7 +170,7 @@ async function renew(
 }
 
 async function writeLease(
-  { hub, cluster, deps, stopwatch }: LeaseSession,
+  { hub, cluster, deps, stopwatch, probes }: LeaseSession,
   leaseSeconds: number,
   options: CallOptions,
 ): Promise<void> {
@@ -179,9 +183,12 @@ async function writeLease(
   // Write the label each time: the hub ignores a Lease without it.
   const labels = { [MEMBER_NAME_LABEL]: cluster };
   const version = { [VERSION_ANNOTATION]: VERSION };
-  const propagation = { [PROPAGATION_ANNOTATION]: stopwatch.propagation() ?? null };
+  const reports = {
+    [PROPAGATION_ANNOTATION]: stopwatch.propagation() ?? null,
+    [CUT_OFF_ANNOTATION]: probes.cutOff.join() || null,
+  };
   try {
-    const metadata = { labels, annotations: { ...version, ...propagation } };
+    const metadata = { labels, annotations: { ...version, ...reports } };
     await hub.mergePatch(LEASES, objectKey(namespace, cluster), { metadata, spec }, options);
   } catch (error) {
     if (!hasCode(error, "API_NOT_FOUND")) throw error;

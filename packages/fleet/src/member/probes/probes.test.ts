@@ -9,7 +9,7 @@ const GONE = "10.1.0.1";
 const THERE = "10.1.0.2";
 
 /** A member that imports a service of cluster "a", of which one endpoint is gone: the view does not say so yet. */
-async function started() {
+async function started({ mode = "flat", silent = new Set([GONE]) } = {}) {
   const clock = new FakeClock();
   let suspects: readonly string[] = [];
   let onChange = (): void => {};
@@ -29,21 +29,30 @@ async function started() {
       onChange = listener;
       return { [Symbol.dispose]() {} };
     },
-    store: { get: () => ({ spec: { suspects: suspects.map((cluster) => ({ cluster })) } }) },
+    store: {
+      get: () => ({ spec: { suspects: suspects.map((cluster) => ({ cluster })), network: { mode } } }),
+    },
   };
   const session = {
     cluster: "own",
     mailbox: { internalMembers },
     fleet: { sliceImports: { list: () => [slice], byIndex: () => [slice] } },
     here: { mcsImports: { store: { get: () => ({}) } } },
+    mesh: {},
     deps: { clock, log: silentLogger },
   };
-  const probes = new Probes(session as unknown as Session, (address) => Promise.resolve(address !== GONE));
+  let asked = 0;
+  const probes = new Probes(session as unknown as Session, (address) => {
+    asked += 1;
+    return Promise.resolve(!silent.has(address));
+  });
   await probes.start(new AbortController().signal);
   return {
     clock,
     probes,
     endpoints,
+    silent,
+    asked: () => asked,
     /** What the hub reports in the InternalMemberCluster. */
     async names(...clusters: readonly string[]): Promise<void> {
       suspects = clusters;
@@ -90,5 +99,67 @@ describe("a cluster that the hub lost", () => {
     expect(probes.isAlive("a", [GONE])).toBe(false);
     await names();
     expect(probes.isAlive("a", [GONE])).toBe(true);
+  });
+});
+
+describe("a cluster to which the data path is cut while the hub has it", () => {
+  const both = (probes: Probes): boolean[] => [GONE, THERE].map((it) => probes.isAlive("a", [it]));
+  const minute = async (clock: FakeClock): Promise<void> => {
+    for (let second = 0; second < 60; second++) await clock.advance(1000);
+  };
+
+  it("is left out with all of its endpoints, where others are left, until some have answered three times", async () => {
+    const { clock, probes, silent } = await started({ silent: new Set() });
+    await minute(clock);
+    for (const it of [GONE, THERE]) silent.add(it);
+    await clock.advance(3000);
+    expect(both(probes)).toEqual([false, false]);
+    // By which the last endpoints of a service stay.
+    expect(probes.isDoubted("a")).toBe(true);
+    await minute(clock);
+    silent.delete(THERE);
+    await clock.advance(1000);
+    expect(both(probes)).toEqual([false, false]);
+    await clock.advance(1000);
+    await clock.advance(1000);
+    expect(both(probes)).toEqual([true, true]);
+    expect(probes.isInDoubt).toBe(false);
+  });
+
+  it("is trusted while one endpoint answers, whatever the others do", async () => {
+    const { clock, probes, silent } = await started({ silent: new Set() });
+    await minute(clock);
+    silent.add(GONE);
+    await minute(clock);
+    expect(both(probes)).toEqual([true, true]);
+  });
+
+  it("is not judged by endpoints that never answered, as policies may have it, nor by such as are gone", async () => {
+    const { clock, probes, endpoints, silent } = await started();
+    await minute(clock);
+    endpoints.pop();
+    silent.add(THERE);
+    await minute(clock);
+    expect(both(probes)).toEqual([true, true]);
+  });
+
+  it("costs one connection for each cluster in three seconds, and none in a parallel network", async () => {
+    const flat = await started({ silent: new Set() });
+    await minute(flat.clock);
+    expect(flat.asked()).toBeLessThanOrEqual(21);
+    const parallel = await started({ mode: "parallel" });
+    await minute(parallel.clock);
+    expect(parallel.asked()).toBe(0);
+  });
+
+  it("stays left out if the hub loses it and has it again in between", async () => {
+    const { clock, probes, names, silent } = await started({ silent: new Set() });
+    await minute(clock);
+    for (const it of [GONE, THERE]) silent.add(it);
+    await clock.advance(3000);
+    await names("a");
+    await names();
+    await clock.advance(1000);
+    expect(both(probes)).toEqual([false, false]);
   });
 });

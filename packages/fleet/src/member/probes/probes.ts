@@ -1,10 +1,16 @@
+import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { byText } from "@fairlead/base/text.ts";
 import { delay } from "@fairlead/base/clock.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { CUT_OFF_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { fleetImportOf } from "../hub-cluster.ts";
 import { serviceOfSliceImport } from "../informers.ts";
-import type { Session } from "../session.ts";
+import { isLegacyHub, type Session } from "../session.ts";
+import { isParallel } from "../fleet-addresses.ts";
+import { PathWatch } from "./path-watch.ts";
 import { ProbeTally } from "./tally.ts";
 import { planTargets, type ProbeTarget, takeSample } from "./targets.ts";
 import type { Probe } from "./tcp.ts";
@@ -15,6 +21,9 @@ const ROUND_MS = 1000;
 const MAX_AT_A_TIME = 256;
 /** How often results of one round are reported, at most. Unit: milliseconds. */
 const TELL_MS = 250;
+
+/** Of a cluster whose data path is cut so many are asked in a round, in turn. */
+const MAX_OF_CUT = 32;
 
 /** After the hub is back it takes one lease to miss a cluster. Unit: leases. */
 const LEASES_UNTIL_NAMED = 2;
@@ -28,12 +37,22 @@ interface Suspect {
   isNamed: boolean;
   /** Whether this member has missed what the hub reported: not before it has caught up is there no reason to doubt. */
   isDoubted: boolean;
+  /** Whether the data path to it is cut, as far as this member sees. */
+  isCut: boolean;
   /** How many endpoints were asked so far, one after the other and over again. */
   asked: number;
 }
 
+type Blame = Pick<Suspect, "isNamed" | "isDoubted" | "isCut">;
+
+const UNBLAMED: Blame = { isNamed: false, isDoubted: false, isCut: false };
+
+function isBlamed({ isNamed, isDoubted, isCut }: Blame): boolean {
+  return isNamed || isDoubted || isCut;
+}
+
 /**
- * Asks the endpoints of other clusters whether they still answer, in two cases:
+ * Asks the endpoints of other clusters whether they still answer, in three cases:
  *
  * - The hub *names* a cluster that it has lost. An endpoint is then dropped only if hub and member agree. A hub that lost
  *   a cluster does not stop traffic by itself: a cluster that is only cut off from the hub keeps serving.
@@ -42,12 +61,16 @@ interface Suspect {
  *   never removes the last endpoints of a service: see `aliveIn`. When the hub is back, doubt of a cluster ends
  *   with its last silent endpoint, or when the hub had the time to name the cluster; not because the hub named it for a
  *   while, and reports that before it reports which endpoints went in the meantime.
+ * - In a flat network, none of the endpoints of a cluster that answered this member answers any more (see `PathWatch`): the data path is
+ *   *cut*, although both clusters reach the hub. All of its endpoints are left out then, where others are left, until some have answered
+ *   in several rounds. In a parallel network, gateways report which clusters they reach.
  */
 export class Probes implements AsyncDisposable {
   readonly #session: Session;
   readonly #probe: Probe;
   readonly #suspects = new Map<string, Suspect>();
   readonly #done = new Set<Promise<void>>();
+  readonly #watch: PathWatch;
   #subscription: Disposable | undefined;
   #running = AbortSignal.abort();
   #isHubSilent = false;
@@ -60,6 +83,22 @@ export class Probes implements AsyncDisposable {
   constructor(session: Session, probe: Probe) {
     this.#session = session;
     this.#probe = probe;
+    const { clock } = session.deps;
+    this.#watch = new PathWatch(
+      {
+        clusters: () => (isParallel(session) ? [] : this.#others().filter((it) => !this.#suspects.has(it))),
+        endpoint: (cluster, turn) => this.#endpointOf(cluster, turn),
+        all: (cluster) => this.#targets(cluster),
+        ask: (targets, signal) => this.#hears(targets, signal),
+        onCut: (cluster) => this.#cut(cluster),
+      },
+      clock,
+    );
+  }
+
+  /** The clusters to which the data path is cut. */
+  get cutOff(): readonly string[] {
+    return [...this.#suspects.values()].flatMap((it) => (it.isCut ? [it.cluster] : [])).toSorted(byText);
   }
 
   /**
@@ -70,7 +109,25 @@ export class Probes implements AsyncDisposable {
     const { internalMembers } = this.#session.mailbox;
     this.#running = signal;
     this.#subscription = internalMembers.subscribe(() => void this.#follow());
-    await this.#follow();
+    const wereCut = await this.#readCutOff(signal);
+    const begun = wereCut.map((it) => this.#begin(it, { ...UNBLAMED, isCut: true }));
+    await Promise.all([...begun, this.#follow()]);
+    this.#keep(this.#watch.run(signal));
+  }
+
+  /** What the predecessor saw. */
+  async #readCutOff(signal: AbortSignal): Promise<readonly string[]> {
+    const { hub, cluster, deps } = this.#session;
+    if (isLegacyHub(this.#session) || isParallel(this.#session)) return [];
+    try {
+      // Members may not read Leases. This changes nothing.
+      const lease = await hub.mergePatch(LEASES, objectKey(mailboxOf(cluster), cluster), {}, { signal });
+      const names = (lease.metadata.annotations?.[CUT_OFF_ANNOTATION] ?? "").split(",");
+      return this.#others().filter((it) => names.includes(it));
+    } catch (error) {
+      deps.log.info("cannot read which clusters were cut off", { error: messageOf(error) });
+      return [];
+    }
   }
 
   isAlive(cluster: string, addresses: readonly string[]): boolean {
@@ -93,15 +150,21 @@ export class Probes implements AsyncDisposable {
 
   /** The hub has not been reached for a whole lease. */
   doubt(): void {
-    const { deps, fleet, cluster } = this.#session;
+    const { deps } = this.#session;
     deps.log.warn("lease not renewed for a whole lease period, probing the endpoints of all clusters");
     this.#isHubSilent = true;
+    for (const suspect of this.#suspects.values()) suspect.isDoubted = true;
+    for (const name of this.#others())
+      if (!this.#suspects.has(name)) void this.#begin(name, { ...UNBLAMED, isDoubted: true });
+  }
+
+  /** The clusters that have endpoints. */
+  #others(): readonly string[] {
+    const { fleet, cluster } = this.#session;
     const others = new Set<string>();
     for (const { spec } of fleet.sliceImports.list()) others.add(spec.endpointSliceReference.clusterId);
     others.delete(cluster);
-    for (const suspect of this.#suspects.values()) suspect.isDoubted = true;
-    for (const name of others)
-      if (!this.#suspects.has(name)) void this.#begin(name, { isNamed: false, isDoubted: true });
+    return [...others];
   }
 
   /** The hub is there again, and names within a lease whom it misses. */
@@ -121,29 +184,42 @@ export class Probes implements AsyncDisposable {
     for (const it of this.#suspects.values()) {
       if (named.has(it.cluster) === it.isNamed) continue;
       it.isNamed = !it.isNamed;
-      if (it.isNamed || it.isDoubted) {
+      if (isBlamed(it)) {
         this.#findings += 1;
         this.onChange(it.cluster);
       } else this.#end(it);
     }
     const first = [...named].filter((name) => !this.#suspects.has(name));
     await Promise.all(
-      first.map((name) => this.#begin(name, { isNamed: true, isDoubted: this.#isHubSilent })),
+      first.map((name) => this.#begin(name, { ...UNBLAMED, isNamed: true, isDoubted: this.#isHubSilent })),
     );
   }
 
-  #begin(cluster: string, why: Pick<Suspect, "isNamed" | "isDoubted">): Promise<void> {
+  /** What the watch saw counts at once. */
+  #cut(cluster: string): void {
+    if (this.#suspects.has(cluster) || this.#running.aborted) return;
+    this.#session.deps.log.warn("no endpoint of a cluster answers any more: the data path is cut", {
+      cluster,
+    });
+    void this.#begin(cluster, { ...UNBLAMED, isCut: true });
+    this.onChange(cluster);
+  }
+
+  #begin(cluster: string, why: Blame): Promise<void> {
     const suspect = { cluster, tally: new ProbeTally(), stop: new AbortController(), ...why, asked: 0 };
+    if (why.isCut) for (const it of this.#targets(cluster)) suspect.tally.note(it.address, false);
     this.#suspects.set(cluster, suspect);
     this.#findings += 1;
     const firstRound = Promise.withResolvers<void>();
     const signal = AbortSignal.any([this.#running, suspect.stop.signal]);
-    const done = this.#rounds(suspect, firstRound.resolve, signal).finally(() => {
-      firstRound.resolve();
-      this.#done.delete(done);
-    });
-    this.#done.add(done);
+    this.#keep(this.#rounds(suspect, firstRound.resolve, signal).finally(() => firstRound.resolve()));
     return firstRound.promise;
+  }
+
+  /** Disposal waits for it. */
+  #keep(work: Promise<void>): void {
+    const done = work.finally(() => this.#done.delete(done));
+    this.#done.add(done);
   }
 
   #end(suspect: Suspect): void {
@@ -161,10 +237,9 @@ export class Probes implements AsyncDisposable {
       of.tally.keep(new Set(targets.map((it) => it.address)));
       await this.#round(of, targets, signal);
       onRound();
-      if (of.isDoubted && this.#isDispelled(of)) {
-        of.isDoubted = false;
-        if (!of.isNamed) this.#end(of);
-      }
+      if (of.isCut && of.tally.areAllAlive) of.isCut = false;
+      if (of.isDoubted && this.#isDispelled(of)) of.isDoubted = false;
+      if (!isBlamed(of) && !signal.aborted) this.#end(of);
       try {
         await delay(deps.clock, ROUND_MS, signal);
       } catch (error) {
@@ -181,15 +256,23 @@ export class Probes implements AsyncDisposable {
   }
 
   #targets(cluster: string): ProbeTarget[] {
-    const { fleet, here } = this.#session;
-    const slices = [...fleet.sliceImports.byIndex("cluster", cluster)];
-    return planTargets(
-      slices.filter((it) => {
-        const service = serviceOfSliceImport(it);
-        const isOfMcs = here.mcsImports.store.get(service) !== undefined;
-        return isOfMcs || fleetImportOf(this.#session, service) !== undefined;
-      }),
-    );
+    const slices = [...this.#session.fleet.sliceImports.byIndex("cluster", cluster)];
+    return planTargets(slices.filter((it) => this.#isImported(it)));
+  }
+
+  #isImported(slice: EndpointSliceImport): boolean {
+    const service = serviceOfSliceImport(slice);
+    const isOfMcs = this.#session.here.mcsImports.store.get(service) !== undefined;
+    return isOfMcs || fleetImportOf(this.#session, service) !== undefined;
+  }
+
+  /** One slice after the other, and in the next cycle the next endpoint of each. */
+  #endpointOf(cluster: string, turn: number): ProbeTarget | undefined {
+    const slices = [...this.#session.fleet.sliceImports.byIndex("cluster", cluster)];
+    const slice = slices[turn % slices.length];
+    if (slice === undefined || !this.#isImported(slice)) return undefined;
+    const targets = planTargets([slice]).filter((it) => it.ports.length > 0);
+    return targets[Math.floor(turn / slices.length) % targets.length];
   }
 
   async #round(of: Suspect, targets: readonly ProbeTarget[], signal: AbortSignal): Promise<void> {
@@ -200,6 +283,13 @@ export class Probes implements AsyncDisposable {
     const askable = targets.filter((it) => it.ports.length > 0);
     const [sample, rest] = takeSample(askable, of.asked);
     of.asked += sample.length;
+    if (!of.isDoubted) {
+      const asked = [...sample, ...rest].slice(0, MAX_OF_CUT);
+      const lives = asked.length === 0 || (await this.#hears(asked, signal));
+      const changed = signal.aborted ? [] : targets.filter((it) => this.#note(of, it.address, lives));
+      if (changed.length > 0) this.onChange(of.cluster);
+      return;
+    }
     const lives =
       (await this.#askAll(of, sample, signal)) ||
       (await this.#askAll(of, rest, signal)) ||
@@ -237,6 +327,17 @@ export class Probes implements AsyncDisposable {
     await Promise.all(Array.from({ length: Math.min(MAX_AT_A_TIME, targets.length) }, work));
     if (!signal.aborted) tell();
     return hasAnswer;
+  }
+
+  /** Whether one of a few endpoints answers. */
+  async #hears(targets: readonly ProbeTarget[], signal: AbortSignal): Promise<boolean> {
+    const heard = new AbortController();
+    const either = AbortSignal.any([signal, heard.signal]);
+    const asked = targets.map(async (it) => {
+      if (await this.#ask(it, either)) heard.abort();
+    });
+    await Promise.all(asked);
+    return heard.signal.aborted;
   }
 
   #note({ tally }: Suspect, address: string, answered: boolean): boolean {
