@@ -48,7 +48,7 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   "fleet/src/hub": [
     ["identity", "membership", "mesh", "services", "traffic-manager"],
-    ["endpoints", "identities", "placement"],
+    ["endpoints", "identities", "placement", "updates"],
   ],
   "fleet/src/member": [
     ["exports", "probes"],
@@ -56,7 +56,7 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["endpoints"],
     ["membership"],
     ["work"],
-    ["agent", "identities", "mesh", "node-agents", "traffic-routes"],
+    ["agent", "identities", "mesh", "node-agents", "traffic-routes", "upgrades"],
   ],
   "lab/src": [["controllers", "dns", "images", "link", "wire"], ["node"]],
 };

@@ -12,6 +12,13 @@ import {
   GATEWAYS,
   MESH_NETWORKS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  type GateConfiguration,
+  GATES,
+  UPDATE_GROUP_LABEL,
+  UPDATE_RUNS,
+  UPGRADER_ANNOTATION,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import { IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { TRAFFIC_ROUTES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
@@ -251,6 +258,35 @@ export async function connectClusters(fleet: TestFleet): Promise<void> {
   await eventually(hub, GATEWAYS, (all) => all.length === 0);
   await setProfile(hub, "b", null);
   await b.delete(NODES, objectKey(undefined, "n2"));
+}
+
+/** A run whose gate is skipped, and one whose engine the member does not have. */
+export async function upgradeCluster(fleet: TestFleet): Promise<void> {
+  const hub = fleet.client("hub");
+  const member = objectKey(undefined, "a");
+  const labels = { [UPDATE_GROUP_LABEL]: "a" };
+  const annotations = { [UPGRADER_ANNOTATION]: "Hammer:" };
+  await hub.mergePatch(MEMBER_CLUSTERS, member, { metadata: { labels, annotations } });
+  const key = objectKey(undefined, "run");
+  const run = (beforeGates: GateConfiguration[]) =>
+    hub.create(UPDATE_RUNS, {
+      metadata: { name: "run" },
+      spec: {
+        strategy: { stages: [{ name: "one", groups: [{ name: "a" }], beforeGates }] },
+        managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: "1.36.1" } },
+        state: "Run",
+      },
+    });
+  await run([{ displayName: "go", type: "Approval" }]);
+  await eventually(hub, GATES, (all) => all.length === 1);
+  await eventuallyOne(hub, UPDATE_RUNS, key, (it) => it.status?.status.state === "Pending");
+  await hub.mergePatch(UPDATE_RUNS, key, { spec: { skip: [{ type: "Stage", name: "one" }] } });
+  await eventually(hub, GATES, (all) => all.every((it) => it.spec.state === "Skipped"));
+  await hub.delete(UPDATE_RUNS, key);
+  await eventually(hub, GATES, (all) => all.length === 0);
+  await run([]);
+  await eventuallyOne(hub, UPDATE_RUNS, key, (it) => it.status?.outcome === "Failed");
+  await hub.delete(UPDATE_RUNS, key);
 }
 
 /** A policy of a for pods of b, one of which changes, until there is no such policy. */

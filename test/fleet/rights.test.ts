@@ -51,6 +51,7 @@ import {
   goOn,
   leaveBoth,
   manageTraffic,
+  upgradeCluster,
   useServices,
 } from "./rights-scenario.ts";
 
@@ -80,6 +81,7 @@ beforeAll(async () => {
   await manageTraffic(fleet);
   await connectClusters(fleet);
   await knowPods(fleet);
+  await upgradeCluster(fleet);
   for (const [program, config] of [
     [HUB_ACCESS, fleet.hub.config],
     [MEMBER_ACCESS, configOf("a")],

@@ -15,6 +15,7 @@ import {
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
   MEMBER_WORK_ACCESS,
+  MEMBER_UPGRADES_ACCESS,
   type ProgramAccess,
   PROGRAMS,
 } from "@fairlead/fleet/authz/programs.ts";
@@ -147,6 +148,8 @@ export interface FleetOptions {
   readonly nodeImages?: Readonly<Record<string, string>>;
   /** Places resources: the hub reads everything, and members apply with all rights. Default: false. */
   readonly placement?: boolean;
+  /** Members that may upgrade their clusters. Default: none. */
+  readonly upgradable?: readonly string[];
   /** What each program is given in the place of its clients, each time it starts. Default: these. */
   readonly wrap?: (client: KubeClient) => KubeClient;
 }
@@ -259,11 +262,12 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   };
 }
 
-function accessOf({ nodeImages, placement }: FleetOptions, name: string): ProgramAccess[] {
+function accessOf({ nodeImages, placement, upgradable }: FleetOptions, name: string): ProgramAccess[] {
   return [
     MEMBER_ACCESS,
     ...(nodeImages?.[name] === undefined ? [] : [MEMBER_NODES_ACCESS]),
     ...(placement === true ? [MEMBER_WORK_ACCESS] : []),
+    ...(upgradable?.includes(name) === true ? [MEMBER_UPGRADES_ACCESS] : []),
   ];
 }
 

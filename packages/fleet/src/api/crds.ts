@@ -3,6 +3,7 @@ import { CILIUM_CRDS } from "./cilium.io/crds.ts";
 import { CLUSTER_POLICY_CRD } from "./policy.networking.k8s.io/crds.ts";
 import { CLUSTER_CRDS } from "./cluster.kubernetes-fleet.io/crds.ts";
 import { FAIRLEAD_CRDS, TRAFFIC_ROUTE_CRD } from "./fairlead.dev/crds.ts";
+import { UPDATE_CRDS } from "./fairlead.dev/update-crds.ts";
 import { MESH_CRDS, MESH_HUB_CRDS } from "./fairlead.dev/mesh-crds.ts";
 import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./networking.fleet.azure.com/crds.ts";
 import { PEER_CRD } from "./fleetboard.io/crds.ts";
@@ -27,6 +28,7 @@ export const HUB_CORE_CRDS: readonly CustomResourceDefinition[] = [
   ...CLUSTER_CRDS,
   ...HUB_NET_CRDS,
   PEER_CRD,
+  ...UPDATE_CRDS,
 ];
 
 /** What is installed on the hub. */

@@ -11,6 +11,7 @@ import { MEMBER_ACCOUNT, ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { CLUSTER_UPGRADES } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { type Access, allow, WATCH } from "./access.ts";
@@ -29,6 +30,8 @@ const OWN: readonly Access[] = [
   allow(GATEWAYS, ["patch"], { subresource: "status" }),
   allow(IDENTITY_SLICES, [...WATCH, "create", "patch", "delete"]),
   allow(IDENTITY_DEMANDS, [...WATCH, "create", "patch"]),
+  allow(CLUSTER_UPGRADES, WATCH),
+  allow(CLUSTER_UPGRADES, ["patch"], { subresource: "status" }),
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
   // What to apply. "patch" puts a finalizer on it.

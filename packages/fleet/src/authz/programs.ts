@@ -11,6 +11,7 @@ import {
 import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { DAEMON_SETS, DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { DNS_SERVERS } from "#api/fairlead.dev/installed.ts";
+import { CRON_JOBS, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import {
   EVENTS,
@@ -64,6 +65,13 @@ import {
   RELAYS,
   VIRTUAL_IPS,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  CLUSTER_UPGRADES,
+  GATES,
+  RELEASE_CATALOGS,
+  UPDATE_RUNS,
+  UPDATE_STRATEGIES,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 import { HUB_PLACEMENT, MEMBER_WORK } from "./placement.ts";
@@ -143,6 +151,12 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(IDENTITY_SLICES, [...WATCH, "create", "patch", "delete"]),
     allow(IDENTITY_DEMANDS, [...WATCH, "delete"]),
     allow(IDENTITY_DEMANDS, ["patch"], { subresource: "status" }),
+    allow(UPDATE_RUNS, WATCH),
+    allow(UPDATE_RUNS, ["update"], { subresource: "status" }),
+    allow(UPDATE_STRATEGIES, WATCH),
+    allow(GATES, [...WATCH, "create", "patch", "delete"]),
+    allow(RELEASE_CATALOGS, WATCH),
+    allow(CLUSTER_UPGRADES, ["get", ...WATCH, "create", "patch"]),
     allow(EVENTS, ["create", "patch"]),
     // Certificates of members.
     allow(CERTIFICATE_SIGNING_REQUESTS, [...WATCH, "delete"]),
@@ -300,6 +314,14 @@ export const MEMBER_NODES_ACCESS: ProgramAccess = {
   ],
 };
 
+/** In addition, for a member that its hub upgrades by a Job: who has it may run any pod in `fleet-system`. */
+export const MEMBER_UPGRADES_ACCESS: ProgramAccess = {
+  name: "fairlead-member-upgrades",
+  of: MEMBER_ACCESS.name,
+  cluster: [],
+  system: [allow(CRON_JOBS, ["get"]), allow(JOBS, ["get", ...WATCH, "create"])],
+};
+
 export const DNS_ACCESS: ProgramAccess = {
   name: "fairlead-dns",
   cluster: [
@@ -341,6 +363,7 @@ export const PROGRAMS: readonly ProgramAccess[] = [
   HUB_ACCESS,
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
+  MEMBER_UPGRADES_ACCESS,
   DNS_ACCESS,
   NODE_ACCESS,
   RELAY_ACCESS,

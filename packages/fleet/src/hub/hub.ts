@@ -18,6 +18,7 @@ import { installPolicies } from "#authz/policies/install.ts";
 import { startPlacement } from "./placement/placement.ts";
 import { createServices } from "./services/controller.ts";
 import { createRunNamespaces } from "./services/run-namespaces.ts";
+import { createUpdateRuns } from "./updates/clusters/reconcile.ts";
 import { createTrafficManager, type TrafficManagerOptions } from "./traffic-manager/controller.ts";
 
 export interface Hub extends AsyncDisposable {
@@ -105,6 +106,7 @@ function createControllers(
           createIdentity(parts),
           createMesh(parts),
           createIdentities(parts),
+          createUpdateRuns(parts),
         ]),
     createServices(parts),
     createRunNamespaces(parts),

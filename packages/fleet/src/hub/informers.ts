@@ -41,6 +41,7 @@ import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types
 
 import { createIdentitiesInformers, type IdentitiesInformers } from "./identities/informers.ts";
 import { createIdentityInformers, type IdentityInformers } from "./identity/informers.ts";
+import { createUpdateInformers, type UpdateInformers } from "./updates/clusters/informers.ts";
 import { createMemberships, type Memberships } from "./memberships.ts";
 import { createMeshInformers, type MeshInformers } from "./mesh/informers.ts";
 
@@ -51,7 +52,7 @@ import { createMeshInformers, type MeshInformers } from "./mesh/informers.ts";
 const LINGER_MS = 300;
 
 /** Everything that the hub's controllers read, each kind watched once. */
-export interface HubInformers extends IdentityInformers, IdentitiesInformers, MeshInformers {
+export interface HubInformers extends IdentityInformers, IdentitiesInformers, MeshInformers, UpdateInformers {
   readonly members: Informer<MemberCluster>;
   readonly namespaces: Informer<Namespace>;
   readonly roles: Informer<Role>;
@@ -109,6 +110,7 @@ export function createHubInformers(
   return {
     ...createIdentityInformers(client, deps),
     ...createIdentitiesInformers(client, deps),
+    ...createUpdateInformers(client, deps),
     ...mesh,
     ...createMemberships(mesh.profiles, members),
     members,
@@ -170,6 +172,11 @@ export function neededInformers(
     relays,
     identitySlices,
     identityDemands,
+    updateRuns,
+    updateStrategies,
+    updateGates,
+    releaseCatalogs,
+    clusterUpgrades,
     ...services
   } = informers;
   const membership = {
@@ -185,6 +192,11 @@ export function neededInformers(
     relays,
     identitySlices,
     identityDemands,
+    updateRuns,
+    updateStrategies,
+    updateGates,
+    releaseCatalogs,
+    clusterUpgrades,
   };
   return Object.values(isBesideOthers ? services : { ...services, ...membership });
 }

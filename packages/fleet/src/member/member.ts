@@ -32,6 +32,7 @@ import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
 import type { ImportCreator, Session } from "./session.ts";
 import { Stopwatch } from "./stopwatch.ts";
+import { createUpgrades, upgradeKey } from "./upgrades/upgrades.ts";
 import { createTrafficRoutes } from "./traffic-routes/copy.ts";
 import { createWorks } from "./work/works.ts";
 
@@ -218,6 +219,7 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
     work.push(
       { controller: createMesh({ session, mesh, ranges }), hubKeys: meshKeys },
       { ...createIdentities({ session, mesh }), hubKeys: identityKeys },
+      { controller: createUpgrades(session, ranges), hubKeys: () => [upgradeKey(session)] },
     );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
   if (session.places) work.push(...createWorks(session).map((controller) => ({ controller })));

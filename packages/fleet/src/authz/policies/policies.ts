@@ -20,6 +20,7 @@ import { MAX_ADDRESSES, MAX_ENDPOINTS } from "#domain/slice.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS, VIRTUAL_IPS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { CLUSTER_UPGRADES } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { ANNOTATION_POLICY } from "./annotations.ts";
 import { PROFILE_POLICY } from "./profiles.ts";
 import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
@@ -99,7 +100,10 @@ const OF_MEMBERS = [
 const WRITERS: readonly ValidatingAdmissionPolicy[] = [
   policy({
     name: "fairlead-mailbox-owner",
-    rules: [...on(ALL_WRITES, OF_MEMBERS), ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS, GATEWAYS], "status")],
+    rules: [
+      ...on(ALL_WRITES, OF_MEMBERS),
+      ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS, GATEWAYS, CLUSTER_UPGRADES], "status"),
+    ],
     only: [IN_MAILBOX],
     variables: WHO,
     validations: [
@@ -120,6 +124,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
         MESH_NETWORKS,
         ADDRESS_BLOCKS,
         VIRTUAL_IPS,
+        CLUSTER_UPGRADES,
       ]),
       ...on(["CREATE", "DELETE"], [ENDPOINT_SLICE_IMPORTS]),
       ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS, IDENTITY_DEMANDS], "status"),

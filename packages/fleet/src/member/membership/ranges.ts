@@ -42,7 +42,7 @@ function trimmed({ metadata, spec, status }: Node): Node {
   const { name, uid = "", resourceVersion = "", deletionTimestamp, labels } = metadata;
   const annotations = engineAnnotations(metadata.annotations);
   const { podCIDR, podCIDRs } = spec ?? {};
-  const conditions = status?.conditions?.filter((it) => KEPT.has(it.type)) ?? [];
+  const conditions = (status?.conditions ?? []).filter((it) => KEPT.has(it.type));
   return {
     metadata: {
       name,
@@ -56,8 +56,13 @@ function trimmed({ metadata, spec, status }: Node): Node {
       addresses: (status?.addresses ?? []).filter((it) => it.type === "InternalIP"),
       conditions: conditions.map((it) => withoutTimes(it)),
       ...defined({ capacity: usable(status?.capacity), allocatable: usable(status?.allocatable) }),
+      nodeInfo: { kubeletVersion: kubeletVersionOf(status) },
     },
   };
+}
+
+function kubeletVersionOf(status: Node["status"]): string {
+  return status?.nodeInfo?.["kubeletVersion"] ?? "";
 }
 
 function usable(of: Readonly<Record<string, string>> | undefined): Record<string, string> | undefined {

@@ -73,4 +73,9 @@ export function isTracked(pod: Pod): boolean {
   return pod.metadata.finalizers?.includes(JOB_TRACKING_FINALIZER) === true;
 }
 
+export interface CronJob extends KubeObject {
+  spec?: { schedule: string; suspend?: boolean; jobTemplate: { spec: JobSpec } };
+}
+
+export const CRON_JOBS = resource<CronJob>("batch/v1", "CronJob", "cronjobs");
 export const JOBS = resource<Job>("batch/v1", "Job", "jobs");

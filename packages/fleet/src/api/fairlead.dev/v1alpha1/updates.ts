@@ -1,0 +1,332 @@
+import { resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject, LabelSelector } from "@fairlead/kube/api/meta/types.ts";
+
+/**
+ * Upgrades of clusters, stage by stage. Names of fields, enums and limits are those of Azure Kubernetes Fleet Manager
+ * (Microsoft.ContainerService/fleets, API 2026-06-02-preview); references by resource id became names.
+ */
+
+export const UPDATE_STATES = [
+  "NotStarted",
+  "Running",
+  "Pending",
+  "Stopping",
+  "Stopped",
+  "Skipped",
+  "Failed",
+  "Completed",
+] as const;
+export type UpdateState = (typeof UPDATE_STATES)[number];
+
+export const UPGRADE_TYPES = ["Full", "ControlPlaneOnly", "NodeImageOnly"] as const;
+export type UpgradeType = (typeof UPGRADE_TYPES)[number];
+
+export const NODE_IMAGE_SELECTIONS = ["Latest", "Consistent", "Custom"] as const;
+export const GATE_TYPES = ["Approval", "ScheduledStart"] as const;
+export type GateType = (typeof GATE_TYPES)[number];
+export const GATE_TIMINGS = ["Before", "After"] as const;
+export type GateTiming = (typeof GATE_TIMINGS)[number];
+export const GATE_STATES = ["Pending", "Skipped", "Completed"] as const;
+export const WEEKDAYS = [
+  "Sunday",
+  "Monday",
+  "Tuesday",
+  "Wednesday",
+  "Thursday",
+  "Friday",
+  "Saturday",
+] as const;
+export type Weekday = (typeof WEEKDAYS)[number];
+export const SKIP_TYPES = ["Member", "Group", "Stage", "AfterStageWait"] as const;
+export type SkipType = (typeof SKIP_TYPES)[number];
+/** As of staged update runs of resources. */
+export const RUN_REQUESTS = ["Initialize", "Run", "Stop"] as const;
+export const RUN_OUTCOMES = ["Succeeded", "CompletedWithFailures", "Failed"] as const;
+export type RunOutcome = (typeof RUN_OUTCOMES)[number];
+export const UPGRADE_CHANNELS = [
+  "Rapid",
+  "Stable",
+  "TargetKubernetesVersion",
+  "NodeImage",
+  "SecurityPatch",
+] as const;
+
+/** Members by the labels of their MemberClusters. `byLabel` is the text of a Kubernetes selector. */
+export interface UpdateMemberSelector extends LabelSelector {
+  byLabel?: string;
+}
+
+export interface ScheduledStart {
+  startDay: Weekday;
+  /** "HH:mm". */
+  startTime: string;
+  /** "+HH:mm" or "-HH:mm", up to 14 hours. */
+  utcOffset: string;
+}
+
+export interface GateConfiguration {
+  displayName: string;
+  type: GateType;
+  scheduledStartConfiguration?: ScheduledStart;
+}
+
+/** What stages and groups have in common. */
+export interface UpdateSegment {
+  name: string;
+  memberSelector?: UpdateMemberSelector;
+  /** "N" or "P%" of the members, rounded down, at least 1. Absent: 50 in a stage, 1 in a group. */
+  maxConcurrency?: string;
+  /** "N" or "P%" of the members, rounded up. Absent: 0. */
+  maxAllowedFailures?: string;
+  beforeGates?: GateConfiguration[];
+  afterGates?: GateConfiguration[];
+}
+
+export interface UpdateStage extends UpdateSegment {
+  groups?: UpdateSegment[];
+  /** Unit: seconds. */
+  afterStageWaitInSeconds?: number;
+}
+
+export interface StrategySpec {
+  stages: UpdateStage[];
+}
+
+/** On the hub, without a namespace. */
+export interface UpdateStrategy extends KubeObject {
+  spec: StrategySpec;
+}
+
+export interface ManagedClusterUpdate {
+  upgrade: {
+    type: UpgradeType;
+    /** Of Full and ControlPlaneOnly. */
+    kubernetesVersion?: string;
+  };
+  nodeImageSelection?: {
+    type: (typeof NODE_IMAGE_SELECTIONS)[number];
+    customNodeImageVersions?: { version: string }[];
+  };
+}
+
+export interface SkipTarget {
+  type: SkipType;
+  name: string;
+}
+
+/** `status` of a run, stage, group, member, gate or wait. */
+export interface UpdateStatus {
+  state: UpdateState;
+  /** RFC 3339. */
+  startTime?: string;
+  completedTime?: string;
+  error?: { code: string; message: string };
+}
+
+export interface MemberUpdateStatus {
+  status: UpdateStatus;
+  name: string;
+  /** The id of the upgrade that its engine carries out. */
+  operationId?: string;
+  message?: string;
+  /** What the upgrade leads to, fixed at its start. Addition. */
+  target?: UpgradeTarget;
+  /** The attempt of the run in which it was started last. Addition. */
+  attempt?: number;
+}
+
+export interface UpgradeTarget {
+  type: UpgradeType;
+  /** "1.33.4", with a build as engines have it ("+k3s1"). */
+  kubernetesVersion?: string;
+  /** One version for each family of images. */
+  nodeImages?: string[];
+}
+
+export interface UpdateGateStatus {
+  displayName: string;
+  gateId?: string;
+  status: UpdateStatus;
+}
+
+interface SegmentStatus {
+  status: UpdateStatus;
+  name: string;
+  beforeGates?: UpdateGateStatus[];
+  afterGates?: UpdateGateStatus[];
+  failureCount: number;
+  maxAllowedFailures: number;
+  maxConcurrency: number;
+}
+
+export interface UpdateGroupStatus extends SegmentStatus {
+  members: MemberUpdateStatus[];
+}
+
+export interface UpdateStageStatus extends SegmentStatus {
+  groups: UpdateGroupStatus[];
+  afterStageWaitStatus?: { status: UpdateStatus; waitDurationInSeconds: number };
+}
+
+export type StateCounts = Partial<Record<UpdateState, number>>;
+
+export interface UpdateRunStatus {
+  status: UpdateStatus;
+  stages: UpdateStageStatus[];
+  failureCount: number;
+  nodeImageSelection?: { selectedNodeImageVersions: { version: string }[] };
+  /** The strategy that is carried out: a copy. Addition. */
+  strategy?: StrategySpec;
+  /** The UpdateStrategy that it was copied from. Addition. */
+  strategyName?: string;
+  /** The value of `spec.attempt` that was started last. Addition. */
+  attempt?: number;
+  /** How many of `spec.skip` were carried out. Addition. */
+  skipped?: number;
+  outcome?: RunOutcome;
+  /** Why the run as a whole is pending. Addition. */
+  message?: string;
+  /** Members by state. Addition. */
+  counts?: StateCounts;
+  /** Members of the fleet that no group has. Addition. */
+  membersInNoGroup?: string[];
+  observedGeneration?: number;
+}
+
+/** On the hub, without a namespace. */
+export interface UpdateRun extends KubeObject {
+  spec: {
+    /** Not together with `strategy`. Neither: all members, one after another. */
+    updateStrategyName?: string;
+    strategy?: StrategySpec;
+    managedClusterUpdate: ManagedClusterUpdate;
+    /** Written by the hub. */
+    autoUpgradeProfileName?: string;
+    /** Absent: "Initialize". */
+    state?: (typeof RUN_REQUESTS)[number];
+    /** A higher number starts a run again that failed. Absent: 1. */
+    attempt?: number;
+    /** Members, groups, stages and waits that are passed over. Entries are only added. */
+    skip?: SkipTarget[];
+  };
+  status?: UpdateRunStatus;
+}
+
+/** On the hub, without a namespace; its name is a GUID. Made by the hub when a run waits for it. */
+export interface Gate extends KubeObject {
+  spec: {
+    displayName: string;
+    gateType: GateType;
+    target: {
+      /** The run. */
+      id: string;
+      updateRunProperties: { name: string; stage?: string; group?: string; timing: GateTiming };
+    };
+    /** When a ScheduledStart completes. RFC 3339. */
+    scheduledStartTime?: string;
+    /** An approver sets it to "Completed". */
+    state: (typeof GATE_STATES)[number];
+  };
+}
+
+/** On the hub, without a namespace: starts runs when new versions are in the catalogs. */
+export interface AutoUpgradeProfile extends KubeObject {
+  spec: {
+    /** Absent: all members, one after another. */
+    updateStrategyName?: string;
+    channel: (typeof UPGRADE_CHANNELS)[number];
+    nodeImageSelection?: { type: "Latest" | "Consistent" };
+    disabled?: boolean;
+    /** "1.33". */
+    targetKubernetesVersion?: string;
+    longTermSupport?: boolean;
+  };
+  status?: {
+    lastTriggeredAt?: string;
+    lastTriggerStatus?: "Succeeded" | "Failed";
+    lastTriggerError?: { code: string; message: string };
+    lastTriggerUpgradeVersions?: string[];
+    lastTriggerMessage?: string;
+  };
+}
+
+/** On the hub, without a namespace: versions that clusters of a region can have. */
+export interface ReleaseCatalog extends KubeObject {
+  spec: {
+    /** Absent: every region. */
+    region?: string;
+    kubernetesVersions?: { version: string; preview?: boolean; longTermSupport?: boolean }[];
+    /** The family is the part of the version before the last "-". */
+    nodeImages?: { version: string; securityPatch?: boolean; os?: "Linux" | "Windows" }[];
+  };
+}
+
+export interface UpgradeNode {
+  name: string;
+  /** Of its kubelet. */
+  kubernetesVersion: string;
+  /** Absent if the engine does not know it. */
+  image?: string;
+  ready: boolean;
+}
+
+/** The state of a cluster as its engine reports it. */
+export interface ClusterUpgradeStatus {
+  kubernetesVersion?: string;
+  nodes?: UpgradeNode[];
+  /** The upgrade that the engine carries out, or carried out last. */
+  operation?: { id: string; state: "Running" | "Succeeded" | "Failed"; message?: string };
+  /** RFC 3339. */
+  observedAt?: string;
+}
+
+/** In a member's mailbox, under its name: the spec by the hub, the status by the member. */
+export interface ClusterUpgrade extends KubeObject {
+  spec: {
+    /** The engine, as the annotation of the MemberCluster names it. */
+    engine: string;
+    /** Absent: the member only reports. */
+    operation?: { id: string; target: UpgradeTarget };
+  };
+  status?: ClusterUpgradeStatus;
+}
+
+const VERSION = "fairlead.dev/v1alpha1";
+export const UPDATE_RUNS = resource<UpdateRun>(VERSION, "UpdateRun", "updateruns", "Cluster");
+export const UPDATE_STRATEGIES = resource<UpdateStrategy>(
+  VERSION,
+  "UpdateStrategy",
+  "updatestrategies",
+  "Cluster",
+);
+export const GATES = resource<Gate>(VERSION, "Gate", "gates", "Cluster");
+export const AUTO_UPGRADE_PROFILES = resource<AutoUpgradeProfile>(
+  VERSION,
+  "AutoUpgradeProfile",
+  "autoupgradeprofiles",
+  "Cluster",
+);
+export const RELEASE_CATALOGS = resource<ReleaseCatalog>(
+  VERSION,
+  "ReleaseCatalog",
+  "releasecatalogs",
+  "Cluster",
+);
+export const CLUSTER_UPGRADES = resource<ClusterUpgrade>(VERSION, "ClusterUpgrade", "clusterupgrades");
+
+/** Label of a MemberCluster: the one group of update strategies that the member is in. */
+export const UPDATE_GROUP_LABEL = "fairlead.dev/update-group";
+/** Labels of a MemberCluster that name its region, the first that is there. */
+export const REGION_LABELS = ["fleet.azure.com/location", "topology.kubernetes.io/region"] as const;
+/** Label of a MemberCluster: "true" if it gets patches of versions with long-term support. */
+export const LONG_TERM_SUPPORT_LABEL = "fairlead.dev/long-term-support";
+/** Annotation of a MemberCluster: the engine that upgrades it. */
+export const UPGRADER_ANNOTATION = "fairlead.dev/upgrader";
+/** Annotations of a MemberCluster: when upgrades of Kubernetes, and of node images, may begin. */
+export const UPGRADE_SCHEDULE_ANNOTATION = "fairlead.dev/auto-upgrade-schedule";
+export const NODE_OS_SCHEDULE_ANNOTATION = "fairlead.dev/node-os-upgrade-schedule";
+
+/** Most stages of a strategy, as in KubeFleet; most groups of a stage, and members at once, as in Azure's product. */
+export const MAX_STAGES = 31;
+export const MAX_GROUPS = 50;
+export const MAX_CONCURRENCY = 50;

@@ -1,0 +1,132 @@
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { UPDATE_RUNS, type UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { advance } from "#updates/clusters/advance.ts";
+import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
+import { hasEnded, membersToObserve, operationsOf } from "#updates/clusters/needs.ts";
+import type { Observed } from "#updates/clusters/walk.ts";
+import type { HubInformers } from "../../informers.ts";
+import { removeGates, writeGates } from "./gates.ts";
+import { runOf } from "./informers.ts";
+import { Upgraders } from "./upgraders.ts";
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly events: EventRecorder;
+  readonly deps: RuntimeDeps;
+}
+
+/**
+ * Update runs of clusters. A pass decides, writes the decision into the status of the run, and then does what the status
+ * says: a hub that is killed between any two steps continues with the next pass.
+ */
+export function createUpdateRuns(parts: Parts): Controller {
+  const { client, informers, deps } = parts;
+  const upgraders = new Upgraders(client, informers);
+  const keyOfRun = (name: string): ObjectKey => objectKey(undefined, name);
+  const unfinished = (): ObjectKey[] =>
+    [...informers.updateRuns.store.list()]
+      .filter((it) => !hasEnded(it))
+      .map((it) => keyOfRun(it.metadata.name));
+  return createController(
+    {
+      name: "updaterun",
+      reconcile: (key, signal) => reconcile(parts, upgraders, key, signal),
+      // Two runs must not begin upgrades of one member.
+      concurrency: 1,
+      sources: [
+        watching(informers.updateRuns),
+        watching(informers.updateGates, ({ before, after }) =>
+          [before, after].flatMap((it) => (it === undefined ? [] : [keyOfRun(runOf(it))])),
+        ),
+        watching(informers.updateStrategies, unfinished),
+        watching(informers.releaseCatalogs, unfinished),
+        watching(informers.clusterUpgrades, unfinished),
+        watchingChanges(informers.members, ({ before, after }) =>
+          sameJson(factsOf(before), factsOf(after)) ? [] : unfinished(),
+        ),
+      ],
+    },
+    deps,
+  );
+}
+
+function factsOf(member: Parameters<typeof updateMember>[0] | undefined): UpdateMember | undefined {
+  return member === undefined || isDeleting(member) ? undefined : updateMember(member);
+}
+
+async function reconcile(
+  parts: Parts,
+  upgraders: Upgraders,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<ReconcileResult | void> {
+  const { client, informers, events, deps } = parts;
+  const run = informers.updateRuns.store.get(key);
+  await removeGates(client, informers, { name: splitKey(key).name, uid: run?.metadata.uid }, signal);
+  if (run === undefined || isDeleting(run)) return;
+  const nowMs = clockOfServer(client, deps.clock).now();
+  const members = membersOf(informers);
+  const observed = await observe(run, members, upgraders, signal);
+  const named = informers.updateStrategies.store.get(objectKey(undefined, run.spec.updateStrategyName ?? ""));
+  const { status, againAtMs } = advance(run, named?.spec, {
+    nowMs,
+    members,
+    observe: (name) => observed.get(name),
+    gateState: (id) => informers.updateGates.store.get(objectKey(undefined, id))?.spec.state,
+    catalogs: [...informers.releaseCatalogs.store.list()],
+  });
+  const next: UpdateRun = { ...run, status };
+  if (!sameJson(status, run.status)) {
+    // Replaces the status that was read, or nothing.
+    await client.update(UPDATE_RUNS, next, { subresource: "status", fieldManager: HUB_MANAGER, signal });
+    if (hasEnded(next) && !hasEnded(run)) tell(events, next);
+  }
+  await writeGates(client, informers, next, signal);
+  for (const [name, operation] of operationsOf(next))
+    await upgraders.start(members.get(name), operation, signal);
+  const waits = againAtMs === undefined ? [] : [againAtMs - nowMs];
+  waits.push(...upgraders.lookAgainInMs(next, members));
+  return waits.length === 0 ? {} : { requeueAfterMs: Math.min(MAX_WAIT_MS, ...waits) };
+}
+
+async function observe(
+  run: UpdateRun,
+  members: ReadonlyMap<string, UpdateMember>,
+  upgraders: Upgraders,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, Observed | undefined>> {
+  const operations = operationsOf(run);
+  const read = async (name: string) =>
+    [name, await upgraders.observe(members.get(name), operations.get(name), signal)] as const;
+  return new Map(await Promise.all(membersToObserve(run).map(read)));
+}
+
+/** Timers have 31 bits. */
+const MAX_WAIT_MS = 24 * 3600 * 1000;
+
+function membersOf({ members }: HubInformers): ReadonlyMap<string, UpdateMember> {
+  return new Map(
+    [...members.store.list()]
+      .filter((it) => !isDeleting(it))
+      .map((it) => [it.metadata.name, updateMember(it)]),
+  );
+}
+
+function tell(events: EventRecorder, run: UpdateRun): void {
+  const { outcome = "", failureCount = 0, counts } = run.status ?? {};
+  events.record(UPDATE_RUNS, run, {
+    type: outcome === "Succeeded" ? "Normal" : "Warning",
+    reason: outcome,
+    message: `${counts?.Completed ?? 0} members were upgraded, ${failureCount} failed, ${counts?.Skipped ?? 0} were skipped`,
+  });
+}

@@ -1,0 +1,146 @@
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
+import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import type { Controller, ReconcileResult } from "@fairlead/kube/types.ts";
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import {
+  CLUSTER_UPGRADES,
+  type ClusterUpgrade,
+  type ClusterUpgradeStatus,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { localUpgrader } from "#updates/engines/local.ts";
+import { UPGRADE_LABEL, type UpgradeOperation } from "#updates/engines/upgrader.ts";
+import type { Ranges } from "../membership/ranges.ts";
+import { membershipOf, type Session } from "../session.ts";
+import { readCluster } from "./cluster.ts";
+
+/** While an upgrade is in progress the version of the API server, which no watch reports, is read so often. Unit: milliseconds. */
+const LOOK_MS = 30_000;
+
+/** The one object that it is about. */
+export function upgradeKey({ cluster }: Pick<Session, "cluster">): ObjectKey {
+  return objectKey(mailboxOf(cluster), cluster);
+}
+
+/** Carries out what the hub's ClusterUpgrade asks for, by an engine in this cluster, and reports how the cluster is. */
+export function createUpgrades(session: Session, { nodes }: Ranges): Controller {
+  const { local, hub, deps } = session;
+  const namespace = mailboxOf(session.cluster);
+  const key = upgradeKey(session);
+  // Hubs of older versions do not have the kind.
+  const options = { namespace, fieldManager: MEMBER_MANAGER, isOptional: () => true };
+  const upgrades = createInformer(hub, CLUSTER_UPGRADES, options, deps);
+  const jobs = createInformer(
+    local,
+    JOBS,
+    { namespace: FLEET_SYSTEM_NAMESPACE, labelSelector: UPGRADE_LABEL, isOptional: () => true },
+    deps,
+  );
+  const stop = new AbortController();
+  const onJobs = jobs.subscribe(() => controller.enqueue(key));
+  const always = (): ObjectKey[] => [key];
+  const controller = createController(
+    {
+      name: "member-upgrades",
+      reconcile: async (_key, signal) => {
+        const upgrade = upgrades.store.get(key);
+        if (upgrade === undefined || isDeleting(upgrade) || membershipOf(session) !== "join") return;
+        // Not before: members that are not upgraded this way may not read Jobs.
+        if (upgrade.spec.operation !== undefined && upgrade.spec.engine.startsWith("Job:"))
+          jobs.start(stop.signal);
+        return carryOut(session, nodes.store.list(), upgrade, signal);
+      },
+      concurrency: 1,
+      sources: [watching(upgrades, always), watching(nodes, always)],
+    },
+    deps,
+  );
+  return {
+    name: controller.name,
+    start: async (signal) => {
+      upgrades.start(signal);
+      await controller.start(signal);
+    },
+    enqueue: (it) => controller.enqueue(it),
+    idle: (signal) => controller.idle(signal),
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      onJobs[Symbol.dispose]();
+      await controller[Symbol.asyncDispose]();
+      await upgrades[Symbol.asyncDispose]();
+      await jobs[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function carryOut(
+  session: Session,
+  nodes: Iterable<Node>,
+  upgrade: ClusterUpgrade,
+  signal: AbortSignal,
+): Promise<ReconcileResult | void> {
+  const { engine, operation } = upgrade.spec;
+  const read = (at: AbortSignal) => readCluster(session.local, nodes, at);
+  const before = upgrade.status?.operation;
+  // What has ended stays so: Jobs are deleted some time after their end.
+  const hasEnded = operation !== undefined && before?.id === operation.id && before.state !== "Running";
+  if (hasEnded || operation === undefined) {
+    await report(
+      session,
+      upgrade,
+      { ...(await read(signal)), ...(before === undefined ? {} : { operation: before }) },
+      signal,
+    );
+    return;
+  }
+  const status = await attempt(operation, read, signal, async () => {
+    const upgrader = localUpgrader(engine, session.local, read);
+    const observed = await upgrader.observe(operation, signal);
+    if (observed.operation !== undefined) return observed;
+    await upgrader.start(operation, signal);
+    return upgrader.observe(operation, signal);
+  });
+  await report(session, upgrade, status, signal);
+  if (status.operation?.state === "Running") return { requeueAfterMs: LOOK_MS };
+}
+
+/** What cannot be done however often it is tried is a failed operation. */
+async function attempt(
+  { id }: UpgradeOperation,
+  read: (signal: AbortSignal) => Promise<ClusterUpgradeStatus>,
+  signal: AbortSignal,
+  act: () => Promise<ClusterUpgradeStatus>,
+): Promise<ClusterUpgradeStatus> {
+  try {
+    return await act();
+  } catch (error) {
+    const isFinal = hasCode(error, "PRECONDITION_FAILED", "API_FORBIDDEN", "API_INVALID");
+    if (!isFinal || !(error instanceof FleetError)) throw error;
+    return { ...(await read(signal)), operation: { id, state: "Failed", message: error.message } };
+  }
+}
+
+async function report(
+  { hub }: Session,
+  upgrade: ClusterUpgrade,
+  status: ClusterUpgradeStatus,
+  signal: AbortSignal,
+): Promise<void> {
+  if (sameJson(status, upgrade.status)) return;
+  const { namespace = "", name } = upgrade.metadata;
+  await applyIfChanged(hub, CLUSTER_UPGRADES, {
+    current: upgrade,
+    desired: { metadata: { namespace, name }, status },
+    fieldManager: MEMBER_MANAGER,
+    subresource: "status",
+    signal,
+  });
+}

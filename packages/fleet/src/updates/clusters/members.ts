@@ -1,0 +1,183 @@
+import { defined } from "@fairlead/base/defined.ts";
+import { timestamp } from "@fairlead/kube/objects/conditions.ts";
+import type {
+  ClusterUpgradeStatus,
+  MemberUpdateStatus,
+  UpdateRun,
+  UpgradeTarget,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { releasesIn, type UpdateMember } from "./fleet.ts";
+import { chooseImages, familiesOf } from "./images.ts";
+import { windowAt, type WindowState } from "./schedule.ts";
+import { checkVersion, isNewer } from "./version-rules.ts";
+import { isSameVersion, parseImage } from "./versions.ts";
+import { fail, isKnown, setState, type Walk } from "./walk.ts";
+
+/** Decisions about one member: whether its upgrade begins, and how it ended. */
+
+export type Decision =
+  | { readonly is: "begin"; readonly target: UpgradeTarget }
+  | { readonly is: "skip"; readonly message: string }
+  | { readonly is: "wait"; readonly message: string; readonly untilMs?: number }
+  | { readonly is: "fail"; readonly code: string; readonly message: string };
+
+export function operationIdOf(run: UpdateRun, attempt: number): string {
+  return `${run.metadata.uid ?? run.metadata.name}-${attempt}`;
+}
+
+export function windowOf(walk: Walk, member: UpdateMember | undefined): WindowState {
+  const { type } = walk.run.spec.managedClusterUpdate.upgrade;
+  const schedules = member?.schedules;
+  return windowAt(type === "NodeImageOnly" ? schedules?.nodeOS : schedules?.kubernetes, walk.facts.nowMs);
+}
+
+/** Whether a member whose turn it is can begin. */
+export function decide(walk: Walk, name: string): Decision {
+  const member = walk.facts.members.get(name);
+  if (member === undefined) return { is: "skip", message: "the member has left the fleet" };
+  if (member.upgrader === undefined)
+    return {
+      is: "fail",
+      code: "NoUpgrader",
+      message: "no engine is configured: set annotation fairlead.dev/upgrader of the MemberCluster",
+    };
+  const observed = walk.facts.observe(name);
+  if (observed === undefined) return { is: "wait", message: "the state of the cluster is not known yet" };
+  if (!isKnown(observed)) return { is: "wait", message: observed.problem };
+  return decideVersion(walk, member, observed) ?? decideUpgrade(walk, member, observed);
+}
+
+/** Of a member whose version permits the upgrade. */
+function decideUpgrade(walk: Walk, member: UpdateMember, observed: ClusterUpgradeStatus): Decision {
+  const { type, kubernetesVersion } = walk.run.spec.managedClusterUpdate.upgrade;
+  const images = decideImages(walk, member, observed);
+  if (images.is !== "images") return images;
+  const target: UpgradeTarget = {
+    type,
+    ...defined({ kubernetesVersion }),
+    ...(images.images.length === 0 ? {} : { nodeImages: [...images.images] }),
+  };
+  if (isAtTarget(observed, target) || isNewer(observed.kubernetesVersion, kubernetesVersion))
+    return { is: "skip", message: "the cluster is already at the target version and images" };
+  const { operation } = observed;
+  const isOther = operation?.state === "Running" && operation.id !== operationIdOf(walk.run, walk.attempt);
+  if (isOther)
+    return { is: "wait", message: `another upgrade of the cluster is in progress: ${operation.id}` };
+  return decideWindow(walk, member) ?? { is: "begin", target };
+}
+
+/** @returns Undefined if the version permits the upgrade. */
+function decideVersion(
+  walk: Walk,
+  member: UpdateMember,
+  { kubernetesVersion: from }: ClusterUpgradeStatus,
+): Decision | undefined {
+  const { kubernetesVersion: wanted } = walk.run.spec.managedClusterUpdate.upgrade;
+  if (wanted === undefined) return undefined;
+  const { hasLongTermSupport } = member;
+  const { kubernetes: releases } = releasesIn(walk.facts.catalogs, member.region);
+  return checkVersion({ from, wanted, releases, hasLongTermSupport, region: regionOf(member) });
+}
+
+function regionOf({ region }: UpdateMember): string {
+  return region === undefined ? "the member's region" : `region ${region}`;
+}
+
+function decideImages(walk: Walk, member: UpdateMember, observed: ClusterUpgradeStatus) {
+  const { managedClusterUpdate: update } = walk.run.spec;
+  if (update.upgrade.type === "ControlPlaneOnly") return { is: "images", images: [] } as const;
+  return chooseImages({
+    update,
+    selected: walk.status.nodeImageSelection?.selectedNodeImageVersions.map((it) => it.version) ?? [],
+    families: familiesOf(observed.nodes),
+    releases: releasesIn(walk.facts.catalogs, member.region),
+    region: regionOf(member),
+  });
+}
+
+function decideWindow(walk: Walk, member: UpdateMember): Decision | undefined {
+  const window = windowOf(walk, member);
+  if (window.is === "unreadable")
+    return {
+      is: "wait",
+      message: "the annotation with the maintenance windows of the MemberCluster cannot be read",
+    };
+  if (window.is !== "closed") return undefined;
+  const opens = timestamp(window.opensAtMs);
+  return {
+    is: "wait",
+    message: `the maintenance window is closed; it opens at ${opens}`,
+    untilMs: window.opensAtMs,
+  };
+}
+
+/** Whether a cluster has what the upgrade leads to. */
+export function isAtTarget(observed: ClusterUpgradeStatus, target: UpgradeTarget): boolean {
+  return missingOf(observed, target) === undefined;
+}
+
+/** What a cluster does not have of it, for people. */
+function missingOf(observed: ClusterUpgradeStatus, target: UpgradeTarget): string | undefined {
+  const { type, kubernetesVersion: wanted, nodeImages = [] } = target;
+  const nodes = observed.nodes ?? [];
+  if (wanted !== undefined && !isSameVersion(observed.kubernetesVersion, wanted))
+    return `the control plane has version ${observed.kubernetesVersion ?? "unknown"}`;
+  if (type === "ControlPlaneOnly") return undefined;
+  const older = nodes.find((it) => wanted !== undefined && !isSameVersion(it.kubernetesVersion, wanted));
+  if (older !== undefined) return `node ${older.name} has version ${older.kubernetesVersion}`;
+  const images = new Map(nodeImages.map((it) => [parseImage(it).family, it]));
+  for (const { name, image } of nodes) {
+    const wantedImage = image === undefined ? undefined : images.get(parseImage(image).family);
+    if (wantedImage !== undefined && wantedImage !== image) return `node ${name} has image ${image}`;
+  }
+  return undefined;
+}
+
+/** Carries out a decision, for a member that is not being upgraded. */
+export function follow(walk: Walk, member: MemberUpdateStatus, decision: Decision): void {
+  delete member.message;
+  if (decision.is === "begin") {
+    delete member.status.startTime;
+    setState(walk, member.status, "Running");
+    Object.assign(member, {
+      target: decision.target,
+      attempt: walk.attempt,
+      operationId: operationIdOf(walk.run, walk.attempt),
+    });
+  } else if (decision.is === "fail") {
+    fail(walk, member.status, decision.code, decision.message);
+    member.attempt = walk.attempt;
+  } else {
+    setState(walk, member.status, decision.is === "skip" ? "Skipped" : "Pending");
+    member.message = decision.message;
+    if (decision.is === "wait" && decision.untilMs !== undefined) walk.again(decision.untilMs);
+  }
+}
+
+/** What became of a member that is being upgraded. */
+export function collect(walk: Walk, member: MemberUpdateStatus): void {
+  if (member.status.state !== "Running") return;
+  const observed = walk.facts.observe(member.name);
+  delete member.message;
+  if (!walk.facts.members.has(member.name))
+    return fail(walk, member.status, "MemberLeft", "the member left the fleet during its upgrade");
+  if (observed === undefined) return;
+  if (!isKnown(observed)) return void (member.message = observed.problem);
+  const { operation } = observed;
+  if (operation !== undefined && operation.id === member.operationId)
+    conclude(walk, member, { ...observed, operation });
+}
+
+function conclude(
+  walk: Walk,
+  member: MemberUpdateStatus,
+  observed: ClusterUpgradeStatus & Required<Pick<ClusterUpgradeStatus, "operation">>,
+): void {
+  const { state, message } = observed.operation;
+  if (state === "Failed")
+    return fail(walk, member.status, "UpgradeFailed", message ?? "the engine reports no reason");
+  if (state === "Running") return void Object.assign(member, defined({ message }));
+  const missing = missingOf(observed, member.target ?? { type: "Full" });
+  if (missing === undefined) setState(walk, member.status, "Completed");
+  else fail(walk, member.status, "TargetNotReached", `the engine reports success, but ${missing}`);
+}

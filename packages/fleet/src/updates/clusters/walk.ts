@@ -1,0 +1,55 @@
+import { timestamp } from "@fairlead/kube/objects/conditions.ts";
+import type {
+  ClusterUpgradeStatus,
+  Gate,
+  ReleaseCatalog,
+  UpdateRun,
+  UpdateRunStatus,
+  UpdateState,
+  UpdateStatus,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type { UpdateMember } from "./fleet.ts";
+
+/** A cluster as its engine reports it, or why that is not known. */
+export type Observed = ClusterUpgradeStatus | { readonly problem: string };
+
+export interface Facts {
+  readonly nowMs: number;
+  readonly members: ReadonlyMap<string, UpdateMember>;
+  /** Undefined: nothing is known yet. */
+  readonly observe: (member: string) => Observed | undefined;
+  readonly gateState: (id: string) => Gate["spec"]["state"] | undefined;
+  readonly catalogs: readonly ReleaseCatalog[];
+}
+
+/** One pass over a run: its status is changed in place, in the order in which the run proceeds. */
+export interface Walk {
+  readonly run: UpdateRun;
+  readonly status: UpdateRunStatus;
+  readonly attempt: number;
+  /** Whether `spec.state` asks to stop. */
+  readonly isStopping: boolean;
+  readonly facts: Facts;
+  /** Makes a later pass due. */
+  readonly again: (atMs: number) => void;
+}
+
+/** Sets a state with its times. */
+export function setState(walk: Walk, status: UpdateStatus, state: UpdateState): void {
+  const now = timestamp(walk.facts.nowMs);
+  if (state !== "NotStarted" && state !== "Skipped" && status.startTime === undefined) status.startTime = now;
+  const isOver = state === "Completed" || state === "Skipped" || state === "Failed";
+  if (!isOver) delete status.completedTime;
+  else if (status.state !== state) status.completedTime = now;
+  if (state !== "Failed") delete status.error;
+  status.state = state;
+}
+
+export function fail(walk: Walk, status: UpdateStatus, code: string, message: string): void {
+  setState(walk, status, "Failed");
+  status.error = { code, message };
+}
+
+export function isKnown(observed: Observed | undefined): observed is ClusterUpgradeStatus {
+  return observed !== undefined && !("problem" in observed);
+}

@@ -1,0 +1,152 @@
+import { sameJson } from "@fairlead/base/json.ts";
+import type {
+  ClusterUpgradeStatus,
+  Gate,
+  MemberUpdateStatus,
+  ReleaseCatalog,
+  SkipTarget,
+  StrategySpec,
+  UpdateRun,
+  UpdateRunStatus,
+  UpdateState,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { advance } from "./advance.ts";
+import type { UpdateMember } from "./fleet.ts";
+import { gatesOf } from "./gates.ts";
+import { membersToObserve, operationsOf } from "./needs.ts";
+import type { Observed } from "./walk.ts";
+
+/** A fleet whose clusters are upgraded by hand: the hub's controller without an API server. */
+export class UpdateWorld {
+  nowMs = Date.parse("2026-11-23T12:00:00Z");
+  readonly members = new Map<string, UpdateMember>();
+  readonly clusters = new Map<string, Observed>();
+  readonly gates = new Map<string, Gate["spec"]>();
+  catalogs: ReleaseCatalog[] = [];
+  strategy: StrategySpec | undefined;
+  run: UpdateRun = {
+    metadata: { name: "run", uid: "uid" },
+    spec: { managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: "1.34.1" } } },
+  };
+  /** Called after each pass. */
+  onPass: (before: UpdateRunStatus | undefined, after: UpdateRunStatus) => void = () => {};
+  againAtMs: number | undefined;
+
+  add(name: string, member: Partial<UpdateMember> = {}, cluster: ClusterUpgradeStatus = {}): void {
+    this.members.set(name, {
+      name,
+      labels: {},
+      group: undefined,
+      region: undefined,
+      hasLongTermSupport: false,
+      upgrader: "Job:upgrade",
+      schedules: { kubernetes: undefined, nodeOS: undefined },
+      ...member,
+    });
+    this.clusters.set(name, { kubernetesVersion: "1.33.4", nodes: [], ...cluster });
+  }
+
+  request(spec: Partial<UpdateRun["spec"]>): void {
+    this.run = { ...this.run, spec: { ...this.run.spec, ...spec } };
+  }
+  start(): void {
+    this.request({ state: "Run" });
+    this.settle();
+  }
+  skip(...targets: readonly SkipTarget[]): void {
+    this.request({ skip: [...(this.run.spec.skip ?? []), ...targets] });
+    this.settle();
+  }
+
+  /** One pass of the controller. @returns Whether the status changed. */
+  pass(): boolean {
+    const observable = new Set(membersToObserve(this.run));
+    const { status: before } = this.run;
+    const { status, againAtMs } = advance(this.run, this.strategy, {
+      nowMs: this.nowMs,
+      members: this.members,
+      observe: (name) => (observable.has(name) ? this.clusters.get(name) : undefined),
+      gateState: (id) => this.gates.get(id)?.state,
+      catalogs: this.catalogs,
+    });
+    this.againAtMs = againAtMs;
+    this.run = { ...this.run, status };
+    this.onPass(before, status);
+    for (const { name, spec } of gatesOf(this.run)) this.gates.set(name, this.#gate(name, spec));
+    for (const [name, { id }] of operationsOf(this.run)) this.#begin(name, id);
+    return !sameJson(before, status);
+  }
+
+  #gate(name: string, spec: Gate["spec"]): Gate["spec"] {
+    const present = this.gates.get(name);
+    return present === undefined || (present.state === "Pending" && spec.state !== "Pending")
+      ? spec
+      : present;
+  }
+
+  #begin(name: string, id: string): void {
+    const cluster = this.clusters.get(name);
+    if (cluster === undefined || "problem" in cluster || cluster.operation?.id === id) return;
+    this.clusters.set(name, { ...cluster, operation: { id, state: "Running" } });
+  }
+
+  settle(): void {
+    for (let passes = 0; this.pass(); passes += 1) if (passes > 100) throw new Error("the run never settles");
+  }
+
+  /** Ends the upgrade of a cluster. */
+  finish(name: string, result: "Succeeded" | "Failed" = "Succeeded"): void {
+    const cluster = this.clusters.get(name);
+    const member = this.member(name);
+    if (cluster === undefined || "problem" in cluster || cluster.operation === undefined)
+      throw new Error(`${name} is not being upgraded`);
+    const version = member.target?.kubernetesVersion;
+    const reached = result === "Succeeded" && version !== undefined ? { kubernetesVersion: version } : {};
+    const message = result === "Failed" ? { message: "node does not boot" } : {};
+    const nodes = (cluster.nodes ?? []).map((it) => ({ ...it, ...reached }));
+    const operation = { ...cluster.operation, state: result, ...message };
+    this.clusters.set(name, { ...cluster, ...reached, nodes, operation });
+    this.settle();
+  }
+
+  approve(displayName: string): void {
+    for (const [id, spec] of this.gates)
+      if (spec.displayName === displayName) this.gates.set(id, { ...spec, state: "Completed" });
+    this.settle();
+  }
+  later(ms: number): void {
+    this.nowMs += ms;
+    this.settle();
+  }
+
+  get status(): UpdateRunStatus {
+    if (this.run.status === undefined) throw new Error("no pass yet");
+    return this.run.status;
+  }
+  get state(): UpdateState {
+    return this.status.status.state;
+  }
+  member(name: string): MemberUpdateStatus {
+    const found = this.allMembers().find((it) => it.name === name);
+    if (found === undefined) throw new Error(`${name} is not in the run`);
+    return found;
+  }
+  allMembers(): MemberUpdateStatus[] {
+    return this.status.stages.flatMap((stage) => stage.groups.flatMap((it) => it.members));
+  }
+  /** "a:Running b:NotStarted". */
+  get states(): string {
+    return this.allMembers()
+      .map((it) => `${it.name}:${it.status.state}`)
+      .join(" ");
+  }
+  get stageStates(): UpdateState[] {
+    return this.status.stages.map((it) => it.status.state);
+  }
+}
+
+/** One group of the named members, which are added. */
+export function group(world: UpdateWorld, name: string, members: readonly string[]): { name: string } {
+  for (const it of members) world.add(it, { group: name });
+  return { name };
+}

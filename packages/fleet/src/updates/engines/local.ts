@@ -1,0 +1,17 @@
+import { FleetError } from "@fairlead/base/errors.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { JobUpgrader } from "./job.ts";
+import type { ClusterUpgrader, ReadCluster } from "./upgrader.ts";
+
+/** Engines that run in the cluster that they upgrade. Their names are the beginning of annotation `fairlead.dev/upgrader`. */
+
+/** @throws {FleetError} `PRECONDITION_FAILED` if there is no such engine. */
+export function localUpgrader(engine: string, client: KubeClient, read: ReadCluster): ClusterUpgrader {
+  const [kind, ...rest] = engine.split(":");
+  const argument = rest.join(":");
+  if (kind === "Job" && argument !== "") return new JobUpgrader(client, argument, read);
+  throw new FleetError(
+    "PRECONDITION_FAILED",
+    `annotation fairlead.dev/upgrader: ${JSON.stringify(engine)} is not an engine; use Job:NAME, where NAME is a CronJob in fleet-system`,
+  );
+}

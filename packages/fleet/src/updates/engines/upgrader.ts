@@ -1,0 +1,26 @@
+import type { ClusterUpgrade, ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
+
+export type UpgradeOperation = NonNullable<ClusterUpgrade["spec"]["operation"]>;
+
+/** An engine that upgrades one cluster. It keeps nothing in memory: any call may be the first one after a crash. */
+export interface ClusterUpgrader {
+  /**
+   * Reads versions, nodes and the state of an operation; `operation` of the result is undefined if that was not started.
+   *
+   * @param operation - Undefined: the engine need not be looked at.
+   */
+  observe(operation: UpgradeOperation | undefined, signal: AbortSignal): Promise<ClusterUpgradeStatus>;
+  /**
+   * Makes the engine carry out an operation; the same one again changes nothing.
+   *
+   * @throws {FleetError} `PRECONDITION_FAILED` if the engine cannot, however often it is asked.
+   */
+  start(operation: UpgradeOperation, signal: AbortSignal): Promise<void>;
+}
+
+/** The versions of a cluster and its nodes, read from its own API server. */
+export type ReadCluster = (signal: AbortSignal) => Promise<Omit<ClusterUpgradeStatus, "operation">>;
+
+export const OPERATION_ANNOTATION = "fairlead.dev/upgrade-operation";
+/** Of the objects by which engines in members upgrade them. */
+export const UPGRADE_LABEL = "fairlead.dev/upgrade";

@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  CLUSTER_UPGRADES,
+  GATES,
+  UPDATE_GROUP_LABEL,
+  UPDATE_RUNS,
+  type UpdateRun,
+  UPGRADER_ANNOTATION,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { CRON_JOBS, type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
+import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
+
+/** Update runs from the hub to the Jobs that upgrade members. No controller of Jobs runs: the test is one. */
+
+let fleet: TestFleet;
+const hub = () => fleet.client("hub");
+const MEMBERS = ["a", "b"];
+/** That of the API servers here. Nodes begin with an older one. */
+let version = "";
+let older = "";
+
+beforeAll(async () => {
+  fleet = await startFleet({ members: MEMBERS, upgradable: MEMBERS });
+  const { gitVersion } = (await fleet.client("a").request("GET", "/version")) as { gitVersion: string };
+  version = gitVersion.replace(/^v|\+.*$/g, "");
+  older = version.replace(/\.(\d+)\.\d+$/, (_all, minor) => `.${Number(minor) - 1}.7`);
+  for (const name of MEMBERS) {
+    const client = fleet.client(name);
+    await client.create(NODES, { metadata: { name: "n1" } });
+    await setNode(name, older);
+    const containers = [{ name: "upgrade", image: "example/upgrade", env: [{ name: "MINE", value: "1" }] }];
+    const template = { spec: { restartPolicy: "Never" as const, containers } };
+    await client.create(CRON_JOBS, {
+      metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: "upgrade" },
+      spec: { schedule: "0 0 1 1 *", suspend: true, jobTemplate: { spec: { template } } },
+    });
+    const labels = { [UPDATE_GROUP_LABEL]: name };
+    const annotations = { [UPGRADER_ANNOTATION]: "Job:upgrade" };
+    await hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, name), {
+      metadata: { labels, annotations },
+    });
+  }
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+async function setNode(member: string, kubeletVersion: string): Promise<void> {
+  const status = { nodeInfo: { kubeletVersion: `v${kubeletVersion}` } };
+  const key = objectKey(undefined, "n1");
+  await fleet.client(member).mergePatch(NODES, key, { status }, { subresource: "status" });
+}
+
+/** As the controller of Jobs does when the pods of a Job have ended. */
+async function endJob(member: string, job: Job, result: "Complete" | "Failed"): Promise<void> {
+  const now = new Date().toISOString();
+  const [first, end] =
+    result === "Complete"
+      ? ["SuccessCriteriaMet", { completionTime: now, succeeded: 1 }]
+      : ["FailureTarget", { failed: 1 }];
+  const conditions = [first, result].map((type) => ({
+    type,
+    status: "True",
+    lastTransitionTime: now,
+    message: "the disk is full",
+  }));
+  const status = { startTime: now, ...end, uncountedTerminatedPods: {}, conditions };
+  await fleet.client(member).mergePatch(JOBS, keyOf(job), { status }, { subresource: "status" });
+}
+
+async function jobFor(member: string, operation: string): Promise<Job> {
+  const isFor = (it: Job): boolean =>
+    it.metadata.annotations?.["fairlead.dev/upgrade-operation"] === operation;
+  const jobs = await eventually(fleet.client(member), JOBS, (all) => all.some(isFor));
+  const found = jobs.find(isFor);
+  if (found === undefined) throw new Error("unreachable");
+  return found;
+}
+
+/** A run of stages "canary" (member a, then an approval) and "all" (member b). */
+async function startRun(name: string): Promise<string> {
+  const { metadata } = await hub().create(UPDATE_RUNS, {
+    metadata: { name },
+    spec: {
+      strategy: {
+        stages: [
+          {
+            name: "canary",
+            groups: [{ name: "a" }],
+            afterGates: [{ displayName: "the canary is fine", type: "Approval" }],
+          },
+          { name: "all", groups: [{ name: "b" }] },
+        ],
+      },
+      managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: version } },
+      state: "Run",
+    },
+  });
+  return metadata.uid ?? "";
+}
+
+const until = (name: string, isSo: (run: UpdateRun) => boolean): Promise<UpdateRun> =>
+  eventuallyOne(hub(), UPDATE_RUNS, objectKey(undefined, name), isSo);
+
+async function restartHub(): Promise<void> {
+  await fleet.hubProgram.stop();
+  fleet.hubProgram.start();
+}
+
+describe("an update run", () => {
+  it("upgrades members stage by stage, waits for an approval, and survives restarts of the hub at each step", async () => {
+    const uid = await startRun("nodes");
+    const job = await jobFor("a", `${uid}-1`);
+    await restartHub();
+    expect(job.spec?.template.spec?.containers[0]?.env).toEqual([
+      { name: "MINE", value: "1" },
+      { name: "FAIRLEAD_UPGRADE_TYPE", value: "Full" },
+      { name: "FAIRLEAD_KUBERNETES_VERSION", value: version },
+      { name: "FAIRLEAD_NODE_IMAGES" },
+    ]);
+    await setNode("a", version);
+    await endJob("a", job, "Complete");
+    const [gate] = await eventually(hub(), GATES, (all) => all.length === 1);
+    expect(gate?.spec).toMatchObject({ displayName: "the canary is fine", state: "Pending" });
+    await restartHub();
+    const held = await until("nodes", (it) => it.status?.status.state === "Pending");
+    expect(held.status?.stages.map((it) => it.status.state)).toEqual(["Pending", "NotStarted"]);
+    expect(await fleet.client("b").list(JOBS)).toMatchObject({ items: [] });
+    const name = gate?.metadata.name ?? "";
+    await hub().mergePatch(GATES, objectKey(undefined, name), { spec: { state: "Completed" } });
+    const second = await jobFor("b", `${uid}-1`);
+    await restartHub();
+    await setNode("b", version);
+    await endJob("b", second, "Complete");
+    const done = await until("nodes", (it) => it.status?.outcome !== undefined);
+    expect(done.status).toMatchObject({ outcome: "Succeeded", counts: { Completed: 2 } });
+    for (const member of MEMBERS) expect((await fleet.client(member).list(JOBS)).items).toHaveLength(1);
+  });
+
+  it("whose Job fails is Failed with the Job's message, and tries that member again at the next attempt", async () => {
+    await setNode("a", older);
+    await setNode("b", older);
+    const reported = (kubelet: string) =>
+      eventuallyOne(
+        hub(),
+        CLUSTER_UPGRADES,
+        objectKey(mailboxOf("a"), "a"),
+        (it) => it.status?.nodes?.[0]?.kubernetesVersion === kubelet,
+      );
+    await reported(older);
+    const uid = await startRun("again");
+    await endJob("a", await jobFor("a", `${uid}-1`), "Failed");
+    const failed = await until("again", (it) => it.status?.status.state === "Failed");
+    expect(failed.status?.stages[0]?.groups[0]?.members[0]?.status.error).toEqual({
+      code: "UpgradeFailed",
+      message: "the disk is full",
+    });
+    await hub().mergePatch(UPDATE_RUNS, keyOf(failed), { spec: { attempt: 2 } });
+    await setNode("a", version);
+    await endJob("a", await jobFor("a", `${uid}-2`), "Complete");
+    await until("again", (it) => it.status?.status.state === "Pending");
+    await hub().delete(UPDATE_RUNS, keyOf(failed));
+    await eventually(hub(), GATES, (all) => all.every((it) => it.spec.target.id !== uid));
+  });
+});
