@@ -40,6 +40,10 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     { summary: "explain, compare and check network policies", load: () => import("#policy/main.ts") },
   ],
   [
+    "placement",
+    { summary: "explain placements of resources on clusters", load: () => import("#placement/main.ts") },
+  ],
+  [
     "version",
     {
       summary: "show the versions of this program, the hub and the members",

@@ -39,6 +39,12 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "mesh status": ["fairlead mesh status prod"],
   "mesh delete": ["fairlead mesh delete prod --disconnect"],
   policy: ["fairlead policy lint", "fairlead policy explain shop/front member-2/shop/cart 80"],
+  placement: ["fairlead placement explain web --hub-context hub"],
+  "placement explain": [
+    "fairlead placement explain web --hub-context hub",
+    "fairlead placement explain web --cluster member-1",
+    "fairlead placement explain -f web.yaml --hub-context hub",
+  ],
   "policy explain": [
     "fairlead policy explain shop/front shop/cart 8080",
     "fairlead policy explain shop/front member-2/shop/cart 53/udp --contexts member-1,member-2",

@@ -44,6 +44,7 @@ it("every command that prints data takes -o with the same words", async () => {
       words.set(name, argChoices);
     }
   expect(Object.fromEntries(words)).toEqual({
+    "placement explain": RESULT_OUTPUTS,
     "policy explain": RESULT_OUTPUTS,
     "policy diff": RESULT_OUTPUTS,
     "policy lint": RESULT_OUTPUTS,

@@ -190,6 +190,7 @@ export class FakeKubeClient implements KubeClient {
   }
 
   update<T extends KubeObject>(of: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+    if (options.dryRun === true) return this.#respond(options, () => object);
     return this.#write(of, { verb: "update", key: keyOf(object), options }, () =>
       this.state.update(of, cloneJson<KubeObject>(object), options.subresource),
     );

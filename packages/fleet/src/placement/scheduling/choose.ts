@@ -161,14 +161,14 @@ function* notPicked(
     const { violation, score } = spread.judge(it.cluster);
     const common = { cluster: it.cluster.name, score: candidate(it, score).score };
     if (violation === undefined)
-      yield { ...common, plugin: undefined, reason: "other clusters score higher" };
+      yield { ...common, plugin: undefined, reason: "other clusters score higher, or were picked before" };
     else refusedBySpread.push({ ...common, plugin: "TopologySpreadConstraints", reason: violation });
   }
   yield* refusedBySpread;
   yield* refused;
 }
 
-function roundOf(
+export function roundOf(
   question: Question,
   { current }: ClassifiedBindings,
   dropped: ReadonlySet<string> = new Set(),

@@ -104,3 +104,22 @@ export function changesIn({ create, patch, unschedule }: Schedule): object {
     unschedule: sorted(unschedule.map((it) => it.spec.targetCluster)),
   };
 }
+
+/** The bindings as they are once a schedule is written. */
+export function applied(
+  present: readonly ResourceBinding[],
+  { create, patch, unschedule }: Schedule,
+  schedulingPolicySnapshotName: string,
+): ResourceBinding[] {
+  const patches = new Map(patch.map((it) => [it.binding, it]));
+  return [
+    ...create,
+    ...present.map((it): ResourceBinding => {
+      const found = patches.get(it);
+      if (unschedule.includes(it)) return { ...it, spec: { ...it.spec, state: "Unscheduled" } };
+      if (found === undefined) return it;
+      const { state, decision: clusterDecision } = found;
+      return { ...it, spec: { ...it.spec, state, schedulingPolicySnapshotName, clusterDecision } };
+    }),
+  ];
+}

@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { clusterFacts } from "./cluster.ts";
-import { fleetOf } from "./cluster.fake.ts";
+import { applied, fleetOf } from "./cluster.fake.ts";
 import { bindings, members, policies } from "./generate.fake.ts";
 import { oracle, type OracleTask } from "./oracle.fake.ts";
 import { compilePolicy } from "./policy.ts";
@@ -25,25 +24,6 @@ function run({ policy, members: all, namespace, snapshot, bindings: present }: O
     clusters: fleetOf(...all.map((it) => clusterFacts(it, { heartbeatAgeMs: 0 }))),
     bindings: present,
   });
-}
-
-/** The bindings as they are once a schedule is written. */
-function applied(
-  present: readonly ResourceBinding[],
-  { create, patch, unschedule }: Schedule,
-  schedulingPolicySnapshotName: string,
-): ResourceBinding[] {
-  const patches = new Map(patch.map((it) => [it.binding, it]));
-  return [
-    ...create,
-    ...present.map((it): ResourceBinding => {
-      const found = patches.get(it);
-      if (unschedule.includes(it)) return { ...it, spec: { ...it.spec, state: "Unscheduled" } };
-      if (found === undefined) return it;
-      const { state, decision: clusterDecision } = found;
-      return { ...it, spec: { ...it.spec, state, schedulingPolicySnapshotName, clusterDecision } };
-    }),
-  ];
 }
 
 describe("a schedule", () => {

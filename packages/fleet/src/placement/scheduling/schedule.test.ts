@@ -241,7 +241,7 @@ describe("the decisions", () => {
     const { targetClusters } = scheduled(pickN(1), [a, b, tainted, sick]).outcome;
     expect(targetClusters.map((it) => `${it.clusterName} ${it.reason}`)).toEqual([
       "b picked by the scheduling policy (affinity score 0, topology spread score 0)",
-      "a other clusters score higher",
+      "a other clusters score higher, or were picked before",
       "tainted TaintToleration: its taint x:NoSchedule is not tolerated",
       "sick ClusterEligibility: the member agent has not joined the fleet",
     ]);

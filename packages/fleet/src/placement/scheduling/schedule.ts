@@ -58,7 +58,7 @@ export function schedule(task: Task): Schedule {
   return { ...changes, release, outcome: outcomeOf(task, kept, choice) };
 }
 
-function choose(task: Task, bindings: ClassifiedBindings): Choice {
+export function choose(task: Task, bindings: ClassifiedBindings): Choice {
   switch (task.policy.type) {
     case "PickAll":
       return chooseAll(task, bindings);

@@ -1,0 +1,191 @@
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import type { Clock } from "@fairlead/base/clock.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import { byText } from "@fairlead/base/text.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { PARENT_PLACEMENT_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
+import {
+  CLUSTER_RESOURCE_BINDINGS,
+  CLUSTER_RESOURCE_PLACEMENTS,
+  CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
+  type Placement,
+  RESOURCE_BINDINGS,
+  RESOURCE_PLACEMENTS,
+  type ResourceBinding,
+  SCHEDULING_POLICY_SNAPSHOTS,
+  type SchedulingPolicySnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { type ClusterFacts, clusterFacts } from "#placement/scheduling/cluster.ts";
+import { memberAgentOf } from "#placement/scheduling/eligibility.ts";
+import {
+  explainChange,
+  explainPlacement,
+  type Explanation,
+  type Placed,
+} from "#placement/scheduling/explain.ts";
+import { parseManifests } from "../policy/manifests.ts";
+
+/** Why a placement has its clusters, read from the hub. */
+
+export interface ExplainQuestion {
+  /** Undefined: the placement of `file`. */
+  readonly name: string | undefined;
+  /** Of a ResourcePlacement. */
+  readonly namespace: string | undefined;
+  /** The placement as it is to be. Undefined: as it is. */
+  readonly file: { readonly name: string; readonly text: string } | undefined;
+  /** The only cluster to show. Undefined: all. */
+  readonly cluster: string | undefined;
+}
+export interface PlacementExplanation extends Explanation {
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name: string;
+  /** Whether the policy is that of a file, which nothing was applied of. */
+  readonly isWhatIf: boolean;
+}
+
+interface Kinds {
+  readonly placements: Resource<Placement>;
+  readonly snapshots: Resource<SchedulingPolicySnapshot>;
+  readonly bindings: Resource<ResourceBinding>;
+}
+const CLUSTER_KINDS: Kinds = {
+  placements: CLUSTER_RESOURCE_PLACEMENTS,
+  snapshots: CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
+  bindings: CLUSTER_RESOURCE_BINDINGS,
+};
+const NAMESPACED_KINDS: Kinds = {
+  placements: RESOURCE_PLACEMENTS,
+  snapshots: SCHEDULING_POLICY_SNAPSHOTS,
+  bindings: RESOURCE_BINDINGS,
+};
+
+/** @throws {FleetError} `OPTION_INVALID`, or what the hub says of a placement that it refuses. */
+export async function explainOnHub(
+  hub: KubeClient,
+  question: ExplainQuestion,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<PlacementExplanation> {
+  const subject = subjectOf(question);
+  const { kinds, wanted, namespace, name } = subject;
+  const { kind } = kinds.placements;
+  const placed = await readPlaced(hub, subject, clock, signal);
+  const explanation = wanted === undefined ? explainPlacement(placed) : explainChange(placed);
+  if (explanation === undefined)
+    throw new FleetError(
+      "API_NOT_FOUND",
+      `${kind} ${objectKey(namespace, name)} has no policy snapshot yet: is "fairlead hub" running?`,
+    );
+  const only = onlyOf(explanation, question.cluster);
+  return { kind, ...defined({ namespace }), name, isWhatIf: wanted !== undefined, ...only };
+}
+
+/** What is asked about. */
+interface Subject {
+  readonly kinds: Kinds;
+  readonly namespace: string | undefined;
+  readonly name: string;
+  readonly wanted: Placement | undefined;
+}
+
+function subjectOf({ name: named, namespace: given, file }: ExplainQuestion): Subject {
+  if (file === undefined) {
+    if (named === undefined)
+      throw new FleetError(
+        "OPTION_INVALID",
+        "no placement is named: pass its name, or a manifest of it with -f",
+      );
+    const kinds = given === undefined ? CLUSTER_KINDS : NAMESPACED_KINDS;
+    return { kinds, namespace: given, name: named, wanted: undefined };
+  }
+  const wanted = placementIn(file);
+  const { name, namespace = given ?? "default" } = wanted.metadata;
+  if (named !== undefined && named !== name)
+    throw new FleetError("OPTION_INVALID", `${file.name} has placement ${name}, not ${named}`);
+  return wanted.kind === "ResourcePlacement"
+    ? { kinds: NAMESPACED_KINDS, namespace, name, wanted }
+    : { kinds: CLUSTER_KINDS, namespace: undefined, name, wanted };
+}
+
+function onlyOf(explanation: Explanation, cluster: string | undefined): Explanation {
+  if (cluster === undefined) return explanation;
+  const clusters = explanation.clusters.filter((it) => it.cluster === cluster);
+  if (clusters.length > 0) return { ...explanation, clusters };
+  throw new FleetError("OPTION_INVALID", `the fleet has no cluster ${cluster}`);
+}
+
+/** The one placement of a file. */
+function placementIn({ name, text }: { readonly name: string; readonly text: string }): Placement {
+  const found = parseManifests(text, name).filter(isPlacement);
+  const [first] = found;
+  if (first !== undefined && found.length === 1) return first;
+  throw new FleetError("OPTION_INVALID", `${name} has ${found.length} placements; it needs to have one`);
+}
+
+function isPlacement(it: KubeObject): it is Placement {
+  const isOurs = it.apiVersion?.startsWith("placement.kubernetes-fleet.io/") === true;
+  return (
+    isOurs && (it.kind === "ClusterResourcePlacement" || it.kind === "ResourcePlacement") && "spec" in it
+  );
+}
+
+async function readPlaced(
+  hub: KubeClient,
+  subject: Subject,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Placed> {
+  const { kinds, namespace, name, wanted } = subject;
+  const of = { ...defined({ namespace }), labelSelector: `${PARENT_PLACEMENT_LABEL}=${name}`, signal };
+  const key = objectKey(namespace, name);
+  const current = await hub.find(kinds.placements, key, { signal });
+  const [placement, snapshots, bindings, members] = await Promise.all([
+    wanted === undefined ? current : asStored(hub, { ...subject, wanted }, current, signal),
+    hub.list(kinds.snapshots, of),
+    hub.list(kinds.bindings, of),
+    hub.list(MEMBER_CLUSTERS, { signal }),
+  ]);
+  if (placement === undefined)
+    throw new FleetError("API_NOT_FOUND", `the hub has no ${kinds.placements.kind} ${key}`);
+  const nowMs = clockOfServer(hub, clock).now();
+  const clusters = members.items.map((it) => factsAt(it, nowMs)).toSorted((a, b) => byText(a.name, b.name));
+  return {
+    placement,
+    snapshots: snapshots.items,
+    bindings: bindings.items,
+    clusters: new Map(clusters.map((it) => [it.name, it])),
+  };
+}
+
+/** A dry run: with the defaults that the hub would fill in, and refused where it would be. */
+async function asStored(
+  hub: KubeClient,
+  { kinds: { placements: of }, namespace, wanted }: Subject & { readonly wanted: Placement },
+  current: Placement | undefined,
+  signal: AbortSignal,
+): Promise<Placement> {
+  const { name } = wanted.metadata;
+  const options = { dryRun: true, signal };
+  try {
+    if (current !== undefined) return await hub.update(of, { ...current, spec: wanted.spec }, options);
+    const metadata = { name, ...defined({ namespace }) };
+    return await hub.create(of, { metadata, spec: wanted.spec }, options);
+  } catch (error) {
+    if (!hasCode(error, "API_FORBIDDEN")) throw error;
+    const message = `a dry run of ${of.kind} ${name} needs the right to change it`;
+    throw new FleetError("API_FORBIDDEN", message, { cause: error });
+  }
+}
+
+/** A command sees a heartbeat once: its age is by the hub's clock, which the member's should agree with. */
+function factsAt(member: MemberCluster, nowMs: number): ClusterFacts {
+  const atMs = Date.parse(memberAgentOf(member)?.lastReceivedHeartbeat ?? "");
+  return clusterFacts(member, { heartbeatAgeMs: Number.isNaN(atMs) ? 0 : Math.max(0, nowMs - atMs) });
+}
