@@ -3,13 +3,17 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { CONFIG_MAPS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   APPLIED_WORKS,
   type Work,
   WORKS,
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
-import { eventuallyOne } from "../support/waiting.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { DELETION_PROPAGATION_ANNOTATION } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/names.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import {
   conditionOf,
   configMap,
@@ -29,6 +33,8 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => bench[Symbol.asyncDispose]());
 
+const eventuallyAbsent = (client: KubeClient, of: Resource, key: ObjectKey): Promise<unknown> =>
+  eventually<KubeObject>(client, of, (all) => !all.some((it) => keyOf(it) === key));
 const place = (work: Work): Promise<Work> => bench.hub.client.create(WORKS, work);
 
 describe("a Work", () => {
@@ -110,5 +116,124 @@ describe("a Work", () => {
     const { uid } = (await client.get(CONFIG_MAPS, key)).metadata;
     await client.delete(CONFIG_MAPS, key);
     await eventuallyOne(client, CONFIG_MAPS, key, (it) => it.metadata.uid !== uid);
+  });
+});
+
+describe("what a Work has no longer", () => {
+  it("is deleted, unless others own it too, or it is not the Work's any more", async () => {
+    const { client } = bench.member;
+    const names = ["stays", "dropped", "shared", "freed"];
+    const work = await place(
+      workOf("less", [namespace("less"), ...names.map((it) => configMap("less", it))]),
+    );
+    await eventuallyWork(bench, "less", isApplied);
+    const other = await client.create(CONFIG_MAPS, { metadata: { namespace: "less", name: "owner" } });
+    const { ownerReferences = [] } = (await client.get(CONFIG_MAPS, objectKey("less", "shared"))).metadata;
+    const reference = { apiVersion: "v1", kind: "ConfigMap", name: "owner", uid: other.metadata.uid ?? "" };
+    await client.mergePatch(CONFIG_MAPS, objectKey("less", "shared"), {
+      metadata: { ownerReferences: [...ownerReferences, reference] },
+    });
+    await bench.stop();
+    await client.mergePatch(CONFIG_MAPS, objectKey("less", "freed"), { metadata: { ownerReferences: null } });
+    await bench.hub.client.mergePatch(WORKS, keyOf(work), {
+      spec: { workload: { manifests: [namespace("less"), configMap("less", "stays")] } },
+    });
+    await bench.restart();
+    await eventuallyOne(
+      client,
+      APPLIED_WORKS,
+      objectKey(undefined, "less"),
+      (it) => it.status?.appliedResources?.length === 2,
+    );
+    const left = (await client.list(CONFIG_MAPS, { namespace: "less" })).items;
+    expect(left.map((it) => it.metadata.name).toSorted()).toEqual(["freed", "owner", "shared", "stays"]);
+    const shared = left.find((it) => it.metadata.name === "shared");
+    expect(shared?.metadata.ownerReferences).toMatchObject([{ name: "owner" }]);
+  });
+
+  it("goes with the Work, but for what others own too", async () => {
+    const { client } = bench.member;
+    const work = await place(
+      workOf("gone", [namespace("gone-a"), namespace("gone-b"), configMap("gone-b", "shared")]),
+    );
+    await eventuallyWork(bench, "gone", isApplied);
+    const shared = objectKey(undefined, "gone-b");
+    const { ownerReferences = [] } = (await client.get(NAMESPACES, shared)).metadata;
+    const { uid = "" } = (await client.get(NAMESPACES, objectKey(undefined, "less"))).metadata;
+    const reference = { apiVersion: "v1", kind: "Namespace", name: "less", uid };
+    await client.mergePatch(NAMESPACES, shared, {
+      metadata: { ownerReferences: [...ownerReferences, reference] },
+    });
+    await bench.hub.client.delete(WORKS, keyOf(work));
+    await eventuallyAbsent(bench.hub.client, WORKS, keyOf(work));
+    expect(await client.find(APPLIED_WORKS, objectKey(undefined, "gone"))).toBeUndefined();
+    const left = await client.list(NAMESPACES);
+    expect(
+      left.items.filter(
+        (it) => it.metadata.name.startsWith("gone") && it.metadata.deletionTimestamp === undefined,
+      ),
+    ).toMatchObject([{ metadata: { name: "gone-b", ownerReferences: [{ name: "less" }] } }]);
+  });
+
+  it("stays where the Work abandons it", async () => {
+    const { client } = bench.member;
+    const work = await place(workOf("abandoned", [namespace("abandoned"), configMap("abandoned", "c")]));
+    await eventuallyWork(bench, "abandoned", isApplied);
+    const annotations = { [DELETION_PROPAGATION_ANNOTATION]: "Abandon" };
+    await bench.hub.client.mergePatch(WORKS, keyOf(work), { metadata: { annotations } });
+    await bench.hub.client.delete(WORKS, keyOf(work));
+    await eventuallyAbsent(bench.hub.client, WORKS, keyOf(work));
+    const left = await client.get(CONFIG_MAPS, objectKey("abandoned", "c"));
+    expect([left.metadata.ownerReferences, left.metadata.deletionTimestamp]).toEqual([undefined, undefined]);
+  });
+
+  it("stays when the Work vanishes without being deleted, as from a hub that lost its data", async () => {
+    const { client } = bench.member;
+    const work = await place(workOf("lost", [namespace("lost"), configMap("lost", "c")]));
+    await eventuallyWork(bench, "lost", isApplied);
+    await bench.stop();
+    await bench.hub.client.mergePatch(WORKS, keyOf(work), { metadata: { finalizers: null } });
+    await bench.hub.client.delete(WORKS, keyOf(work));
+    const controller = await bench.restart();
+    await controller.idle(AbortSignal.timeout(20_000));
+    expect(await client.find(CONFIG_MAPS, objectKey("lost", "c"))).toBeDefined();
+    // The hub's administrator places it again, under another name: what no Work stands for any more is taken over.
+    await place(workOf("found", [configMap("lost", "c", { a: "2" })]));
+    await eventuallyWork(bench, "found", isApplied);
+    const taken = await client.get(CONFIG_MAPS, objectKey("lost", "c"));
+    expect(taken.metadata.ownerReferences).toMatchObject([{ name: "found" }]);
+  });
+
+  it("does not keep the Work for ever where it cannot go", async () => {
+    await bench.restart({ deletionWaitMs: 1 });
+    const { client } = bench.member;
+    const stuck = {
+      ...configMap("less", "stuck"),
+      metadata: { namespace: "less", name: "stuck", finalizers: ["example.com/stuck"] },
+    };
+    const work = await place(workOf("stuck", [stuck]));
+    await eventuallyWork(bench, "stuck", isApplied);
+    await bench.hub.client.delete(WORKS, keyOf(work));
+    await eventuallyAbsent(bench.hub.client, WORKS, keyOf(work));
+    const left = await client.get(CONFIG_MAPS, objectKey("less", "stuck"));
+    expect(left.metadata.ownerReferences).toBeUndefined();
+    await client.mergePatch(CONFIG_MAPS, objectKey("less", "stuck"), { metadata: { finalizers: null } });
+    await bench.restart();
+  });
+
+  it("stays when the cluster leaves the fleet, and is taken over when it is back", async () => {
+    const { client } = bench.member;
+    const work = await place(workOf("leaves", [namespace("leaves"), configMap("leaves", "c")]));
+    await eventuallyWork(bench, "leaves", isApplied);
+    await bench.restart({ membership: () => "leave" });
+    await eventuallyWork(bench, "leaves", (it) => (it.metadata.finalizers ?? []).length === 0);
+    await bench.hub.client.delete(WORKS, keyOf(work));
+    await eventuallyAbsent(bench.hub.client, WORKS, keyOf(work));
+    expect(await client.find(APPLIED_WORKS, objectKey(undefined, "leaves"))).toBeDefined();
+    await bench.restart();
+    await place(workOf("leaves-again", [namespace("leaves"), configMap("leaves", "c")]));
+    await eventuallyWork(bench, "leaves-again", isApplied);
+    const back = await client.get(CONFIG_MAPS, objectKey("leaves", "c"));
+    expect(back.metadata.ownerReferences).toMatchObject([{ name: "leaves-again" }]);
   });
 });

@@ -61,6 +61,7 @@ export async function startWorkBench(options: Partial<WorkSession> = {}): Promis
         works,
         appliedWorks,
         membership: () => "join",
+        sources: [],
         deps,
         ...options,
         ...more,
@@ -139,4 +140,46 @@ export function manifestOf(work: Work, ordinal: number): ManifestCondition {
 export function reasonOf(work: Work, ordinal: number, type = "Applied"): string {
   const manifest = work.status?.manifestConditions?.find((it) => it.identifier.ordinal === ordinal);
   return findCondition(manifest?.conditions, type)?.reason ?? "";
+}
+
+type Write = "create" | "update" | "mergePatch" | "jsonPatch" | "apply" | "delete";
+const WRITES: readonly string[] = [
+  "create",
+  "update",
+  "mergePatch",
+  "jsonPatch",
+  "apply",
+  "delete",
+] satisfies Write[];
+
+export interface Call {
+  readonly verb: string;
+  readonly plural: string;
+  readonly name: string;
+  readonly isDryRun: boolean;
+}
+
+/** The client, with its calls reported before they are sent. What `onCall` throws or waits for happens in their place. */
+export function observed(
+  client: KubeClient,
+  onCall: (call: Call) => void | Promise<void>,
+  verbs: readonly string[] = WRITES,
+): KubeClient {
+  return new Proxy(client, {
+    get(target, property) {
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function") return value;
+      const method = (value as (...args: unknown[]) => unknown).bind(target);
+      if (!verbs.includes(String(property))) return method;
+      return async (of: { plural: string }, subject: unknown, ...rest: unknown[]) => {
+        const name =
+          typeof subject === "string"
+            ? subject.slice(subject.indexOf("/") + 1)
+            : (subject as KubeObject).metadata.name;
+        const isDryRun = rest.some((it) => (it as { dryRun?: boolean } | undefined)?.dryRun === true);
+        await onCall({ verb: String(property), plural: of.plural, name, isDryRun });
+        return method(of, subject, ...rest);
+      };
+    },
+  });
 }

@@ -435,6 +435,21 @@ describe("deletions", () => {
     expect((await get(maps("/owner"))).code).toBe(404);
   });
 
+  it("keep an owner with foreground propagation only until its dependents drop their references", async () => {
+    const { uid } = (await post(maps(), configMap("former"))).json.metadata;
+    const reference = { apiVersion: "v1", kind: "ConfigMap", name: "former", uid, blockOwnerDeletion: true };
+    for (const name of ["drops", "unblocks"]) {
+      const held = { name, ownerReferences: [reference], finalizers: ["example.io/hold"] };
+      await post(maps(), { ...configMap(name), metadata: held });
+    }
+    await test.call("DELETE", maps("/former"), { body: { propagationPolicy: "Foreground" } });
+    await patch(maps("/drops"), MERGE, { metadata: { ownerReferences: null } });
+    expect((await get(maps("/former"))).code).toBe(200);
+    const unblocked = [{ ...reference, blockOwnerDeletion: false }];
+    await patch(maps("/unblocks"), MERGE, { metadata: { ownerReferences: unblocked } });
+    expect((await get(maps("/former"))).code).toBe(404);
+  });
+
   it("garbage-collect dependents of an absent owner", async () => {
     const reference = { apiVersion: "v1", kind: "ConfigMap", name: "never", uid: "none" };
     await post(maps(), { ...configMap("lost"), metadata: { name: "lost", ownerReferences: [reference] } });

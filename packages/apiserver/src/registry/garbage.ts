@@ -45,10 +45,23 @@ export class GarbageCollector {
     const { before, after } = change;
     const metadata = after?.object.metadata;
     if (after === undefined && before !== undefined) this.#ownerGone(before);
+    this.#scheduleFormerOwners(change);
     const isWaiting =
       metadata?.deletionTimestamp !== undefined &&
       (metadata.finalizers ?? []).some((it) => it === FOREGROUND || it === ORPHAN);
     if (isWaiting || ownersOf(after).length > 0) this.#schedule(change);
+  }
+
+  /** An owner that waits in the foreground waits no longer for an object that dropped its reference, or no longer blocks it. */
+  #scheduleFormerOwners({ before, after }: StoreChange): void {
+    if (before === undefined || after === undefined) return;
+    const present = ownersOf(after);
+    for (const owner of ownersOf(before)) {
+      const same = present.find((it) => it.uid === owner.uid);
+      if (same !== undefined && same.blockOwnerDeletion === owner.blockOwnerDeletion) continue;
+      const place = this.index.placeOf(owner.uid);
+      if (place !== undefined) this.#schedule(place);
+    }
   }
 
   #ownerGone(gone: Entry): void {

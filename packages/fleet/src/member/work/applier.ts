@@ -54,8 +54,7 @@ export function createAppliedWorkInformer(local: KubeClient, deps: RuntimeDeps):
 
 /** Applies the Works of the mailbox in this cluster. Both informers are the caller's to start and stop. */
 export function createWorkApplier(session: WorkSession): Controller {
-  const applier = new WorkApplier(session);
-  return applier.controller;
+  return new WorkApplier(session).controller;
 }
 
 class WorkApplier {
@@ -80,6 +79,7 @@ class WorkApplier {
         sources: [
           watching(works),
           watchingChanges(appliedWorks, ({ before, after }) => workOf(after ?? before)),
+          ...session.sources,
         ],
         concurrency: CONCURRENCY,
       },

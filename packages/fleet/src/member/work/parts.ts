@@ -2,7 +2,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
-import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
+import type { Informer, KubeClient, Source } from "@fairlead/kube/types.ts";
 import type { ApplyStrategy } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { AppliedWork, Work } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import type { Manifest } from "#placement/work/manifest.ts";
@@ -19,6 +19,8 @@ export interface WorkSession {
   readonly appliedWorks: Informer<AppliedWork>;
   /** What the hub wants of this member. "none": unknown, so that nothing is changed. */
   readonly membership: () => "join" | "leave" | "none";
+  /** What else makes Works due: changes of the membership. */
+  readonly sources: readonly Source[];
   readonly deps: RuntimeDeps;
   /** Longest wait for a response of this cluster. Unit: milliseconds. Default: 35 s. */
   readonly requestTimeoutMs?: number;

@@ -1,8 +1,10 @@
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Controller, Informer } from "@fairlead/kube/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { createAppliedWorkInformer, createWorkApplier, createWorkInformer } from "./applier.ts";
 
 /** Applies what is placed on this cluster: the Works of its mailbox. Each kind is watched by what reads it. */
@@ -11,7 +13,11 @@ export function createWorks(session: Session): readonly Controller[] {
   const works = createWorkInformer(hub, mailboxOf(cluster), deps);
   const appliedWorks = createAppliedWorkInformer(local, deps);
   const membership = (): ReturnType<typeof membershipOf> => membershipOf(session);
-  const controller = createWorkApplier({ local, hub, works, appliedWorks, membership, deps });
+  const all = (): ObjectKey[] => [...works.store.list()].map(keyOf);
+  const sources = [
+    watchingChanges(session.mailbox.internalMembers, (change) => (isMembershipChanged(change) ? all() : [])),
+  ];
+  const controller = createWorkApplier({ local, hub, works, appliedWorks, membership, sources, deps });
   return [inBackground(controller, [works, appliedWorks], session)];
 }
 

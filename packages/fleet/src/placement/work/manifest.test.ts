@@ -1,0 +1,151 @@
+import { describe, expect, it } from "vitest";
+import { LAST_APPLIED_ANNOTATION, SPEC_HASH_ANNOTATION } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { readManifests } from "./manifest.ts";
+
+const of = (kind: string, metadata: object, more: object = {}): object => ({
+  apiVersion: "v1",
+  kind,
+  metadata,
+  ...more,
+});
+const read = (...objects: unknown[]): [reason: string, message: string][] =>
+  readManifests(objects).refused.map((it) => [it.reason, it.message]);
+const RBAC = "rbac.authorization.k8s.io/v1";
+
+describe("manifests", () => {
+  it("are read without what only a server writes, and without owners", () => {
+    const metadata = {
+      name: "c",
+      namespace: "n",
+      uid: "u",
+      resourceVersion: "1",
+      generation: 1,
+      creationTimestamp: "2026-01-01T00:00:00Z",
+      managedFields: [],
+      ownerReferences: [{ kind: "x" }],
+      labels: { a: "1" },
+      annotations: { [SPEC_HASH_ANNOTATION]: "h", [LAST_APPLIED_ANNOTATION]: "{}", kept: "1" },
+    };
+    const { manifests, refused } = readManifests([
+      of("ConfigMap", metadata, { data: { a: "1" }, status: {} }),
+    ]);
+    expect(refused).toEqual([]);
+    expect(manifests[0]?.object).toEqual(
+      of(
+        "ConfigMap",
+        { name: "c", namespace: "n", labels: { a: "1" }, annotations: { kept: "1" } },
+        { data: { a: "1" } },
+      ),
+    );
+  });
+
+  it("have one hash for one content, in any order of fields", () => {
+    const [a, b, c] = [
+      of("ConfigMap", { name: "c", namespace: "n" }, { data: { a: "1", b: "2" } }),
+      {
+        kind: "ConfigMap",
+        data: { b: "2", a: "1" },
+        metadata: { namespace: "n", name: "c", uid: "u" },
+        apiVersion: "v1",
+      },
+      of("ConfigMap", { name: "c", namespace: "n" }, { data: { a: "1", b: "3" } }),
+    ].map((it) => readManifests([it]).manifests[0]?.hash);
+    expect(a).toBe(b);
+    expect(a).not.toBe(c);
+  });
+
+  it("have the stringData of a Secret where it is when read: in data", () => {
+    const secret = of(
+      "Secret",
+      { name: "s", namespace: "n" },
+      { data: { a: "YQ==" }, stringData: { b: "b" } },
+    );
+    expect(readManifests([secret]).manifests[0]?.object).toMatchObject({ data: { a: "YQ==", b: "Yg==" } });
+  });
+
+  it.each<[reason: string, what: string, manifest: unknown]>([
+    ["DecodingErred", "null", null],
+    ["DecodingErred", "a text", "x"],
+    ["DecodingErred", "a list", []],
+    ["DecodingErred", "no kind", { apiVersion: "v1", metadata: { name: "x" } }],
+    ["DecodingErred", "no apiVersion", { kind: "ConfigMap", metadata: { name: "x" } }],
+    ["DecodingErred", "no name", of("ConfigMap", { namespace: "n" })],
+    ["DecodingErred", "a name that is a number", of("ConfigMap", { name: 1 })],
+    ["DecodingErred", "a name that leads elsewhere", of("ConfigMap", { name: "..", namespace: "n" })],
+    [
+      "DecodingErred",
+      "a namespace that leads elsewhere",
+      of("ConfigMap", { name: "x", namespace: "a/../kube-system" }),
+    ],
+    ["FoundGenerateName", "a generated name", of("ConfigMap", { generateName: "x-", namespace: "n" })],
+    [
+      "ManifestApplyFailed",
+      "a namespace of the cluster",
+      of("ConfigMap", { name: "x", namespace: "kube-system" }),
+    ],
+    [
+      "ManifestApplyFailed",
+      "a namespace of the fleet",
+      of("Secret", { name: "x", namespace: "fleet-system" }),
+    ],
+    ["ManifestApplyFailed", "a reserved Namespace", of("Namespace", { name: "kube-public" })],
+    [
+      "ManifestApplyFailed",
+      "an AppliedWork",
+      { apiVersion: "placement.kubernetes-fleet.io/v1beta1", kind: "AppliedWork", metadata: { name: "x" } },
+    ],
+    [
+      "ManifestApplyFailed",
+      "the definition of AppliedWorks",
+      {
+        apiVersion: "apiextensions.k8s.io/v1",
+        kind: "CustomResourceDefinition",
+        metadata: { name: "appliedworks.placement.kubernetes-fleet.io" },
+      },
+    ],
+    [
+      "ManifestApplyFailed",
+      "a role of the agent",
+      { apiVersion: RBAC, kind: "ClusterRole", metadata: { name: "fairlead-member" } },
+    ],
+    [
+      "ManifestApplyFailed",
+      "a binding of the cluster",
+      { apiVersion: RBAC, kind: "ClusterRoleBinding", metadata: { name: "system:node" } },
+    ],
+    [
+      "ManifestApplyFailed",
+      "rights for an account of a reserved namespace",
+      {
+        apiVersion: RBAC,
+        kind: "RoleBinding",
+        metadata: { name: "x", namespace: "n" },
+        subjects: [
+          { kind: "User", name: "u" },
+          { kind: "ServiceAccount", name: "fairlead-member", namespace: "fleet-system" },
+        ],
+      },
+    ],
+  ])("are refused as %s: %s", (reason, _, manifest) => {
+    const [[found, message] = []] = read(manifest);
+    expect(found).toBe(reason);
+    expect(message).toMatch(/^[^.].{20}/);
+  });
+
+  it("are applied where only the beginning of a name looks reserved", () => {
+    expect(
+      read(of("Namespace", { name: "kubernetes" }), of("ConfigMap", { name: "kube-x", namespace: "fleet" })),
+    ).toEqual([]);
+  });
+
+  it("are applied once where one object is there twice, in whatever version", () => {
+    const hpa = (version: string): object => ({
+      apiVersion: `autoscaling/${version}`,
+      kind: "HorizontalPodAutoscaler",
+      metadata: { name: "h", namespace: "n" },
+    });
+    const { manifests, refused } = readManifests([hpa("v1"), hpa("v2")]);
+    expect(manifests.map((it) => it.version)).toEqual(["v1"]);
+    expect(refused.map((it) => [it.reason, it.identifier.ordinal])).toEqual([["Duplicated", 1]]);
+  });
+});
