@@ -1,6 +1,10 @@
 /** Network policies in the lab, with packets: inside one cluster, and between two in a flat network. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { nodeNetns } from "@fairlead/lab/places.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { NAMESPACES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
@@ -74,6 +78,22 @@ async function policy(cluster: string, name: string, spec: object): Promise<void
   });
 }
 
+/** Conditions that the agent of a member reports, as "status reason". */
+async function untilReported(cluster: string, expected: Readonly<Record<string, string>>): Promise<void> {
+  await eventuallyOne(
+    await lab.client("hub"),
+    MEMBER_CLUSTERS,
+    objectKey(undefined, cluster),
+    ({ status }) => {
+      const conditions = (status?.agentStatus ?? []).flatMap((it) => it.conditions ?? []);
+      return Object.entries(expected).every(([type, said]) => {
+        const condition = conditions.find((it) => it.type === `fairlead.dev/${type}`);
+        return `${condition?.status} ${condition?.reason}` === said;
+      });
+    },
+  );
+}
+
 describeOnKernel("network policies of a cluster", () => {
   let there: readonly string[];
   beforeAll(async () => {
@@ -112,6 +132,31 @@ describeOnKernel("network policies of a cluster", () => {
       [TWO, "same-node"],
     ] as const)
       await untilReached(cluster, from, there, []);
+  });
+
+  it("are reported as enforced by agents that no DaemonSet runs, and not between pods at a bridge that the kernel does not filter", async () => {
+    await untilReported(ONE, { CrossClusterPolicy: "True Enforced", SameNodePolicy: "True Enforced" });
+    const node = found(lab.cluster(ONE).nodes[0]);
+    const inNode = async (script: string): Promise<void> => {
+      const line = inNetns(lab.layout.netnsOf(nodeNetns(node)), "bash", ["-ec", script]);
+      await exec(line.command, line.args);
+    };
+    const restart = async (): Promise<void> => {
+      for (const it of ["kill", "restore"]) await lab.lab(it, [`${ONE}/node-1/node`]);
+    };
+    const FILTER = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+    await inNode(`ip link add cni9 type bridge
+      for it in 1 2; do ip link add cni9p$it type veth peer name cni9q$it; ip link set cni9p$it master cni9; done
+      if [ -e ${FILTER} ]; then echo 0 > ${FILTER}; fi`);
+    await restart();
+    await untilReported(ONE, {
+      CrossClusterPolicy: "True Enforced",
+      SameNodePolicy: "False BridgeTrafficNotFiltered",
+    });
+    await inNode(`ip link del cni9p1; ip link del cni9p2; ip link del cni9
+      if [ -e ${FILTER} ]; then echo 1 > ${FILTER}; fi`);
+    await restart();
+    await untilReported(ONE, { CrossClusterPolicy: "True Enforced", SameNodePolicy: "True Enforced" });
   });
 
   it("allow what a rule names, and nothing else", async () => {

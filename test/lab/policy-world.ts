@@ -123,7 +123,8 @@ export class PolicyWorld implements AsyncDisposable {
     const blocks = createInformer(this.client, ADDRESS_BLOCKS, {}, deps);
     const services = createInformer(this.client, SERVICES, {}, deps);
     const slices = createInformer(this.client, ENDPOINT_SLICES, {}, deps);
-    const informers: readonly Informer<KubeObject>[] = [networks, blocks, services, slices];
+    const nodes = createInformer(this.client, NODES, {}, deps);
+    const informers: readonly Informer<KubeObject>[] = [networks, blocks, services, slices, nodes];
     for (const it of informers) it.start(AbortSignal.timeout(600_000));
     const agent = new NodePolicies({
       client: this.client,
@@ -132,6 +133,7 @@ export class PolicyWorld implements AsyncDisposable {
       blocks,
       services,
       slices,
+      nodes,
       fleetNetns: "/nowhere/fleet",
       ...(node === this.#inside ? {} : { netns: await this.netns(node) }),
       deps,

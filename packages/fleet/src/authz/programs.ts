@@ -284,6 +284,8 @@ export const NODE_ACCESS: ProgramAccess = {
     allow(MCS_SERVICE_EXPORTS, WATCH),
     allow(MCS_SERVICE_IMPORTS, WATCH),
     ...POLICIES.map((it) => allow(it, WATCH)),
+    // Whether it enforces policies there.
+    allow(NODES, ["patch"], { subresource: "status" }),
     // About connections that policies deny.
     allow(EVENTS, ["create", "patch"]),
   ],

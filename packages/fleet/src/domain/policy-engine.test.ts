@@ -1,5 +1,15 @@
 import { expect, it } from "vitest";
-import { crossClusterPolicy, engineAnnotations, policyEngineOf } from "./policy-engine.ts";
+import type { NodeAgentsView } from "./node-agents.ts";
+import { crossClusterPolicy, engineAnnotations, policyEngineOf, sameNodePolicy } from "./policy-engine.ts";
+
+const EVERYWHERE: NodeAgentsView = {
+  areEverywhere: true,
+  present: ["n"],
+  missing: [],
+  ofPlugin: [],
+  unfiltered: [],
+};
+const NOWHERE: NodeAgentsView = { ...EVERYWHERE, areEverywhere: false, present: [], missing: ["n"] };
 
 it.each<[string, object, string | undefined]>([
   ["Cilium by its condition", { reason: "CiliumIsUp" }, "Cilium"],
@@ -18,24 +28,59 @@ it.each<[string, object, string | undefined]>([
 });
 
 it.each<[string, Parameters<typeof crossClusterPolicy>[0], string | undefined]>([
-  ["nothing outside of networks", { mode: undefined, engine: undefined, hasNodeAgents: true }, undefined],
+  ["nothing outside of networks", { mode: undefined, engine: undefined, agents: EVERYWHERE }, undefined],
   [
     "True where fairlead node enforces them",
-    { mode: "flat", engine: undefined, hasNodeAgents: true },
+    { mode: "flat", engine: undefined, agents: EVERYWHERE },
     "True Enforced",
   ],
-  ["False without it", { mode: "flat", engine: undefined, hasNodeAgents: false }, "False NoNodeAgents"],
+  ["False without it", { mode: "flat", engine: undefined, agents: NOWHERE }, "False NoNodeAgents"],
+  [
+    "False without it in a parallel network",
+    { mode: "parallel", engine: undefined, agents: NOWHERE },
+    "False NoNodeAgents",
+  ],
+  [
+    "False where a node has none",
+    { mode: "flat", engine: undefined, agents: { ...EVERYWHERE, areEverywhere: false, missing: ["m"] } },
+    "False NodesWithoutAgent",
+  ],
+  [
+    "False where an agent found a plugin that Nodes do not show",
+    { mode: "flat", engine: undefined, agents: { ...EVERYWHERE, ofPlugin: ["n"] } },
+    "False NetworkPluginEnforces",
+  ],
   [
     "False where the plugin does",
-    { mode: "flat", engine: "Calico", hasNodeAgents: true },
+    { mode: "flat", engine: "Calico", agents: EVERYWHERE },
     "False NetworkPluginEnforces",
   ],
   [
     "True for fleet addresses, which the plugin does not see",
-    { mode: "parallel", engine: "Calico", hasNodeAgents: true },
+    { mode: "parallel", engine: "Calico", agents: EVERYWHERE },
     "True Enforced",
   ],
 ])("a member reports of policies across clusters: %s", (_, member, expected) => {
   const condition = crossClusterPolicy(member);
   expect(condition && `${condition.status} ${condition.reason}`).toBe(expected);
+});
+
+it.each<[string, Parameters<typeof sameNodePolicy>[0], string | undefined]>([
+  ["nothing outside of networks", { mode: undefined, engine: undefined, agents: EVERYWHERE }, undefined],
+  ["nothing without agents", { mode: "flat", engine: undefined, agents: NOWHERE }, undefined],
+  ["nothing where the plugin enforces", { mode: "flat", engine: "Calico", agents: EVERYWHERE }, undefined],
+  ["True where bridges are filtered", { mode: "flat", engine: undefined, agents: EVERYWHERE }, "True"],
+  [
+    "False where they are not, with some of the nodes",
+    {
+      mode: "parallel",
+      engine: undefined,
+      agents: { ...EVERYWHERE, unfiltered: ["n1", "n2", "n3", "n4", "n5"] },
+    },
+    "False On n1, n2, n3 and 2 others, packets",
+  ],
+])("a member reports of policies between pods of one node: %s", (_, member, expected) => {
+  const condition = sameNodePolicy(member);
+  const said = condition && `${condition.status} ${condition.message}`;
+  expect(said?.slice(0, expected?.length)).toBe(expected);
 });

@@ -1,6 +1,11 @@
 import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
-import { CROSS_CLUSTER_POLICY } from "#api/fairlead.dev/node-agents.ts";
+import {
+  CROSS_CLUSTER_POLICY,
+  NODE_POLICY_REASONS,
+  SAME_NODE_POLICY,
+} from "#api/fairlead.dev/node-agents.ts";
+import { type NodeAgentsView, someOf } from "./node-agents.ts";
 
 /**
  * Network plugins that enforce policies themselves, by what they write on Nodes: reasons of the condition NetworkUnavailable, and annotations.
@@ -46,11 +51,11 @@ export interface PolicyMember {
   /** Undefined: the cluster is in no network. */
   readonly mode: "flat" | "parallel" | undefined;
   readonly engine: string | undefined;
-  readonly hasNodeAgents: boolean;
+  readonly agents: NodeAgentsView;
 }
 
 /** Whether policies of a member that select pods of other clusters are enforced. */
-export function crossClusterPolicy({ mode, engine, hasNodeAgents }: PolicyMember): NewCondition | undefined {
+export function crossClusterPolicy({ mode, engine, agents }: PolicyMember): NewCondition | undefined {
   if (mode === undefined) return undefined;
   const not = (reason: string, message: string): NewCondition => ({
     type: CROSS_CLUSTER_POLICY,
@@ -58,15 +63,20 @@ export function crossClusterPolicy({ mode, engine, hasNodeAgents }: PolicyMember
     reason,
     message,
   });
-  if (!hasNodeAgents)
+  if (agents.present.length === 0)
     return not(
       "NoNodeAgents",
-      "No fairlead node is known to run in this cluster, so that policies do not hold across clusters; install it, or set spec.version of the profile.",
+      "No fairlead node reports on a Node of this cluster, so that policies do not hold across clusters; install it, or set spec.version of the profile.",
     );
-  if (engine !== undefined && mode === "flat")
+  if (mode === "flat" && (engine !== undefined || agents.ofPlugin.length > 0))
     return not(
       "NetworkPluginEnforces",
-      `${engine} enforces the network policies of this cluster, and does not know the pods of other clusters: policies that select these by labels do not hold.`,
+      `${engine ?? "The network plugin"} enforces the network policies of this cluster, and does not know the pods of other clusters: policies that select these by labels do not hold.`,
+    );
+  if (!agents.areEverywhere)
+    return not(
+      "NodesWithoutAgent",
+      `No fairlead node reports on ${someOf(agents.missing)}: policies that select pods of other clusters are not enforced for pods there.`,
     );
   const where =
     engine === undefined ? "fairlead node enforces" : `fairlead node enforces, in addition to ${engine},`;
@@ -75,5 +85,25 @@ export function crossClusterPolicy({ mode, engine, hasNodeAgents }: PolicyMember
     status: "True",
     reason: "Enforced",
     message: `${where} policies that select pods of other clusters.`,
+  };
+}
+
+/** Whether policies between pods of one node are enforced, where agents enforce policies. */
+export function sameNodePolicy({ mode, engine, agents }: PolicyMember): NewCondition | undefined {
+  const isPlugins = engine !== undefined || agents.ofPlugin.length > 0;
+  if (mode === undefined || isPlugins || agents.present.length === 0) return undefined;
+  const { unfiltered } = agents;
+  if (unfiltered.length === 0)
+    return {
+      type: SAME_NODE_POLICY,
+      status: "True",
+      reason: "Enforced",
+      message: "fairlead node enforces policies between pods of one node.",
+    };
+  return {
+    type: SAME_NODE_POLICY,
+    status: "False",
+    reason: NODE_POLICY_REASONS.unfiltered,
+    message: `On ${someOf(unfiltered)}, packets between pods at one bridge do not pass the filters of the kernel, and policies between them are not enforced: load the module br_netfilter, and set net.bridge.bridge-nf-call-iptables and net.bridge.bridge-nf-call-ip6tables to 1.`,
   };
 }

@@ -56,13 +56,6 @@ function isGlobalByDefault({ mesh }: GlobalSession): boolean {
   return network?.spec.defaultGlobalNamespace ?? true;
 }
 
-/** Whether agents of nodes do for global Services what service proxies cannot. */
-export function hasNodeAgents({ mesh, nodeAgents }: Pick<Session, "mesh" | "nodeAgents">): boolean {
-  const [network] = mesh?.networks.store.list() ?? [];
-  const isInstalled = network?.spec.version !== undefined && nodeAgents !== undefined;
-  return network?.spec.mode === "parallel" || isInstalled;
-}
-
 /** What makes namespaces global, or local: the keys of their global Services are due at once. */
 export function watchingGlobalNamespaces(
   session: GlobalSession,
@@ -74,11 +67,7 @@ export function watchingGlobalNamespaces(
     annotation(before) === annotation(after) ? [] : globalKeys(session, key).flatMap(keysFor),
   );
   if (session.mesh === undefined) return [ofNamespace];
-  const terms = (it: MeshNetwork | undefined): unknown => [
-    it?.spec.defaultGlobalNamespace,
-    it?.spec.mode,
-    it?.spec.version,
-  ];
+  const terms = (it: MeshNetwork | undefined): unknown => [it?.spec.defaultGlobalNamespace, it?.spec.mode];
   const ofNetwork = watchingChanges(session.mesh.networks, ({ before, after }) =>
     sameJson(terms(before), terms(after)) ? [] : globalKeys(session).flatMap(keysFor),
   );

@@ -120,7 +120,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     stack.use(informer);
     informer.start(running);
   }
-  await Promise.all(here.map((it) => it.synced(running)));
+  await Promise.all([...here, ...nodesOf(session)].map((it) => it.synced(running)));
   await untilHeardOf(session, mailbox, running);
   const probes = stack.use(new Probes(session, options.probe ?? tcpProbe(deps.clock)));
   const work = createWork(session, probes);
@@ -167,8 +167,13 @@ function createAddressing(
   return { ranges, mesh: createMeshInformers(local, deps), nodeAgents };
 }
 
+/** Where they may not be read they count as read. */
+function nodesOf({ ranges }: Pick<Session, "ranges">): Informer<KubeObject>[] {
+  return ranges === undefined ? [] : [ranges.nodes];
+}
+
 function addressInformers({ ranges, mesh, nodeAgents }: Session): Informer<KubeObject>[] {
-  const nodes = ranges === undefined ? [] : [ranges.nodes as Informer<KubeObject>];
+  const nodes = nodesOf({ ranges });
   const agents = nodeAgents === undefined ? [] : [nodeAgents.daemonSets as Informer<KubeObject>];
   return [...nodes, ...agents, ...(Object.values(mesh ?? {}) as Informer<KubeObject>[])];
 }

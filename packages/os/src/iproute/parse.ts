@@ -11,6 +11,8 @@ export interface Link {
   readonly peerIndex?: number;
   /** "veth", "tun", "wireguard", "vxlan"; absent for physical devices. */
   readonly kind?: string;
+  /** The bridge, or other device, of which it is a port. */
+  readonly master?: string;
   /** Unit: bytes. */
   readonly mtu: number;
   /** As an administrator set it; the link may lack its other end. */
@@ -33,6 +35,7 @@ export function parseLinks(text: string): readonly Link[] {
       isUp: Array.isArray(it["flags"]) && it["flags"].includes("UP"),
       ...defined({
         kind,
+        master: textOf(it["master"]),
         peerIndex: numberOf(it["link_index"]),
         hardwareAddress: textOf(it["address"]),
         vxlan: kind === "vxlan" ? parseVxlan(info["info_data"]) : undefined,

@@ -14,6 +14,18 @@ export const NODE_AGENTS_CONDITION = "fairlead.dev/NodeAgentsInstalled";
 /** The same: whether policies that select pods of other clusters are enforced there. */
 export const CROSS_CLUSTER_POLICY = "fairlead.dev/CrossClusterPolicy";
 
+/** The same: whether policies between pods of one node are enforced there. */
+export const SAME_NODE_POLICY = "fairlead.dev/SameNodePolicy";
+
+/** On a Node: whether the agent enforces network policies there. */
+export const NODE_POLICY_CONDITION = "fairlead.dev/NetworkPolicy";
+
+export const NODE_POLICY_REASONS = {
+  enforced: "Enforced",
+  plugin: "NetworkPluginEnforces",
+  unfiltered: "BridgeTrafficNotFiltered",
+} as const;
+
 /** Versions as profiles name them: those of releases, which are also tags of images. */
 const VERSION =
   /^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})(?:-[0-9A-Za-z][0-9A-Za-z.-]{0,31})?$/;

@@ -1,4 +1,5 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
+import type { Link } from "@fairlead/os/iproute/parse.ts";
 
 /** Bridges of a node whose packets between ports no table sees. */
 
@@ -16,16 +17,16 @@ export function unseenBridges({ bridges, filters }: BridgeFacts): string | undef
   return `policies between pods at the same bridge (${used.join(", ")}) are not enforced: load the module br_netfilter, and set net.bridge.bridge-nf-call-iptables and net.bridge.bridge-nf-call-ip6tables to 1`;
 }
 
-const DEVICES = "/sys/class/net";
 const SETTINGS = "/proc/sys/net/bridge";
 
-/** Of the network namespace of this process. @param devices - Their names. */
-export async function readBridges(devices: readonly string[]): Promise<BridgeFacts> {
-  const bridges = new Map<string, number>();
-  for (const name of devices) {
-    // Only bridges have it.
-    const ports = await readdir(`${DEVICES}/${name}/brif`).catch(() => undefined);
-    if (ports !== undefined) bridges.set(name, ports.length);
+/** Of the network namespace of this process. @param links - Its devices. */
+export async function readBridges(links: readonly Link[]): Promise<BridgeFacts> {
+  const bridges = new Map<string, number>(
+    links.flatMap((it) => (it.kind === "bridge" ? [[it.device, 0] as const] : [])),
+  );
+  for (const { master } of links) {
+    const ports = bridges.get(master ?? "");
+    if (master !== undefined && ports !== undefined) bridges.set(master, ports + 1);
   }
   const read = (name: string): Promise<string | undefined> =>
     readFile(`${SETTINGS}/${name}`, "utf8").then(

@@ -1,4 +1,3 @@
-import { readdir } from "node:fs/promises";
 import type { AddressBlock, MeshNetwork, NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
@@ -6,9 +5,10 @@ import type { PolicySettings } from "#policy/compile/draft.ts";
 import { Enforced } from "#policy/enforced.ts";
 import { policySettings } from "#policy/settings.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
-import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import type { Node, Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
@@ -16,6 +16,7 @@ import { watching } from "@fairlead/kube/controller/source.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { createEventRecorder } from "@fairlead/kube/events/events.ts";
+import { readLinks } from "@fairlead/os/iproute/driver.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import { readBridges, unseenBridges } from "./bridges.ts";
 import { DnsProxies, oneOfEachFamily } from "./dns-proxies.ts";
@@ -23,6 +24,7 @@ import { DnsServers } from "./dns-servers.ts";
 import { engineOf } from "./engines.ts";
 import { FlowLog } from "./flow-log.ts";
 import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
+import { PolicyReport } from "./policy-report.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
 import { PolicySpace } from "./space.ts";
@@ -36,6 +38,8 @@ export interface NodePoliciesOptions {
   readonly blocks: Informer<AddressBlock>;
   readonly services: Informer<Service>;
   readonly slices: Informer<EndpointSlice>;
+  /** Has this Node. */
+  readonly nodes: Informer<Node>;
   /** File of the node's network namespace. Default: that of this process. */
   readonly netns?: string;
   /** File of the network namespace `fleet`, which is there in a parallel network. */
@@ -57,9 +61,6 @@ const LOOK_MS = 500;
 /** Of one pod: more than of other events, since people follow them. */
 const FLOW_EVENTS = { burst: 100, refillMs: 6000, similar: 100 };
 
-/** Devices of this namespace. */
-const DEVICES = "/sys/class/net";
-
 interface Network {
   readonly mode: NetworkMode;
   readonly settings: PolicySettings;
@@ -77,6 +78,7 @@ export class NodePolicies implements Component {
   readonly #node: PolicySpace;
   #fleet: PolicySpace | undefined;
   #running: Running | undefined;
+  readonly #report: PolicyReport;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
   #engine: string | undefined;
   /** What is wrong with bridges. */
@@ -87,6 +89,7 @@ export class NodePolicies implements Component {
     this.#options = options;
     this.#key = objectKey(undefined, nodeName);
     this.#node = new PolicySpace(options.netns, deps);
+    this.#report = new PolicyReport(options);
     this.#controller = createController(
       {
         name: "policy",
@@ -100,6 +103,7 @@ export class NodePolicies implements Component {
   }
 
   async start(signal: AbortSignal): Promise<void> {
+    await this.#report.start(signal);
     await this.#controller.start(signal);
     this.#controller.enqueue(this.#key);
   }
@@ -115,12 +119,14 @@ export class NodePolicies implements Component {
   }
 
   /** In place of `start`. */
-  remove(signal: AbortSignal): Promise<void> {
-    return this.#node.remove(signal);
+  async remove(signal: AbortSignal): Promise<void> {
+    await this.#node.remove(signal);
+    await this.#report.remove(signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#controller[Symbol.asyncDispose]();
+    await this.#report[Symbol.asyncDispose]();
     await this.#stop();
     this.#node[Symbol.dispose]();
   }
@@ -129,6 +135,7 @@ export class NodePolicies implements Component {
     const network = this.#network();
     if (network === undefined) {
       await this.#stop();
+      this.#report.set(undefined);
       return this.#node.remove(signal);
     }
     const running = await this.#run(network, signal);
@@ -139,6 +146,7 @@ export class NodePolicies implements Component {
     }
     const spaces = await this.#spaces(network.mode);
     await running.sync(spaces, signal);
+    this.#report.set(defined({ engine: this.#engine, unseen: this.#unseen }));
     const lacksFleet = network.mode === "parallel" && this.#fleet === undefined;
     const compareInMs = Math.max(1, this.#comparedAtMs + COMPARE_MS - now);
     return { requeueAfterMs: lacksFleet ? LOOK_MS : Math.min(compareInMs, running.dueInMs) };
@@ -149,8 +157,9 @@ export class NodePolicies implements Component {
     this.#doubt();
     const { netns, deps } = this.#options;
     if (netns !== undefined) return;
-    const devices = await readdir(DEVICES);
-    const engine = engineOf(devices);
+    // Not by /sys, which shows the namespace that it was mounted in.
+    const links = await readLinks({ signal });
+    const engine = engineOf(links.map((it) => it.device));
     if (engine !== undefined && engine !== this.#engine) {
       deps.log.warn("the network plugin enforces policies in the node's network; this agent does not", {
         engine,
@@ -158,7 +167,7 @@ export class NodePolicies implements Component {
       await this.#node.remove(signal);
     }
     this.#engine = engine;
-    const unseen = engine === undefined ? unseenBridges(await readBridges(devices)) : undefined;
+    const unseen = engine === undefined ? unseenBridges(await readBridges(links)) : undefined;
     if (unseen !== undefined && unseen !== this.#unseen) deps.log.warn(unseen);
     this.#unseen = unseen;
   }

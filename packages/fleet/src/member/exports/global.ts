@@ -96,7 +96,7 @@ function withoutAgents(
     ...(syncsSlices ? [] : ["endpoints of other clusters are hidden from service proxies"]),
   ];
   if (lost.length === 0) return [];
-  const message = `${lost.join("; ")}. Agents of the nodes do this; spec.version of the ClusterMeshProfile has them installed`;
+  const message = `${lost.join("; ")}. Agents of the nodes do this, where fairlead node runs on all of them; spec.version of the ClusterMeshProfile has it installed`;
   return [{ reason: "NodeAgentsMissing", message }];
 }
 

@@ -25,13 +25,13 @@ import { both, watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import {
   globalKeys,
-  hasNodeAgents,
   hasWeights,
   isInGlobalNamespace,
   watchingGlobalNamespaces,
   watchingWeights,
 } from "../global-services.ts";
 import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
+import { nodeAgentsOf, watchingNodeAgents } from "../running-agents.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 import { planEvents } from "./events.ts";
 import { planForLegacyHub } from "./legacy-hub.ts";
@@ -51,6 +51,7 @@ export function createExports(session: Session): Controller {
         watching(here.mcsExports),
         watching(here.services),
         ...watchingGlobalNamespaces(session),
+        ...watchingNodeAgents(session, () => globalKeys(session)),
         ...watchingWeights(session),
         watching(mailbox.exports, both(serviceOfExport)),
         watching(mailbox.sliceExports, ({ before, after }) =>
@@ -114,7 +115,7 @@ function viewOf(session: Session, key: ObjectKey, refused?: string): ExportView 
     mcs: live(here.mcsExports.store.get(key)),
     service: here.services.store.get(key),
     isGlobalNamespace: isInGlobalNamespace(session, namespace ?? ""),
-    hasNodeAgents: hasNodeAgents(session),
+    hasNodeAgents: nodeAgentsOf(session).areEverywhere,
     hasWeights: hasWeights(session, key),
     current: currentExport(session, key),
     left: membershipOf(session) === "leave" ? session.cluster : undefined,

@@ -5,7 +5,11 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { CROSS_CLUSTER_POLICY, NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
+import {
+  CROSS_CLUSTER_POLICY,
+  NODE_AGENTS_CONDITION,
+  SAME_NODE_POLICY,
+} from "#api/fairlead.dev/node-agents.ts";
 import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -21,11 +25,12 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Change, Controller, Informer, ReconcileResult, Source } from "@fairlead/kube/types.ts";
-import { crossClusterPolicy, policyEngineOf } from "#domain/policy-engine.ts";
+import { crossClusterPolicy, policyEngineOf, sameNodePolicy } from "#domain/policy-engine.ts";
 import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
 import { isServed } from "../imports/adoption.ts";
 import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
+import { nodeAgentsOf, watchingNodeAgents } from "../running-agents.ts";
 import { isLegacyHub, type Session } from "../session.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
 import { areMarkedInactive } from "./inactive.ts";
@@ -52,6 +57,7 @@ export function createHeartbeat(session: Session): Controller {
         watching(mailbox.internalMembers),
         ...leftovers(session, whenLeaving),
         ...(runs(session.part, "member-net") ? validities(session, key) : []),
+        ...policies(session, key),
       ],
     },
     deps,
@@ -76,6 +82,20 @@ function validities({ here }: Session, key: ObjectKey): Source[] {
   const whenChanged = ({ before, after }: Change<ReportedExport>): ObjectKey[] =>
     invalidityOf(before) === invalidityOf(after) ? [] : [key];
   return [watching(here.fleetExports, whenChanged), watching(here.mcsExports, whenChanged)];
+}
+
+/** What decides whether policies are enforced. */
+function policies({ ranges, mesh }: Session, key: ObjectKey): Source[] {
+  return [
+    ...watchingNodeAgents({ ranges }, () => [key]),
+    ...(mesh === undefined
+      ? []
+      : [
+          watchingChanges(mesh.networks, ({ before, after }) =>
+            before?.spec.mode === after?.spec.mode ? [] : [key],
+          ),
+        ]),
+  ];
 }
 
 /** What has to be withdrawn before the cluster has left. */
@@ -239,10 +259,10 @@ function withFacts(
   before: Condition[],
   { invalid, isLeaving }: { readonly invalid: NewCondition | undefined; readonly isLeaving: boolean },
 ): Condition[] {
-  const facts: readonly (readonly [type: string, condition: NewCondition | undefined])[] = [
+  const facts: readonly Fact[] = [
     [EXPORTS_VALID, invalid],
     [NODE_AGENTS_CONDITION, isLeaving ? undefined : session.nodeAgents?.condition],
-    [CROSS_CLUSTER_POLICY, isLeaving ? undefined : policyCondition(session)],
+    ...(isLeaving ? withoutPolicies() : policyConditions(session)),
   ];
   let conditions = before;
   for (const [type, condition] of facts)
@@ -253,15 +273,26 @@ function withFacts(
   return conditions;
 }
 
-function policyCondition({ mesh, nodeAgents, ranges }: Session): NewCondition | undefined {
+type Fact = readonly [type: string, condition: NewCondition | undefined];
+
+function withoutPolicies(): readonly Fact[] {
+  return [CROSS_CLUSTER_POLICY, SAME_NODE_POLICY].map((it) => [it, undefined]);
+}
+
+function policyConditions(session: Session): readonly Fact[] {
+  const { mesh, ranges } = session;
+  // Until they are known what was reported counts.
+  if (mesh?.networks.hasSynced === false) return [];
   const [network] = mesh?.networks.store.list() ?? [];
-  const mode = network?.spec.mode;
-  return crossClusterPolicy({
-    mode,
+  const member = {
+    mode: network?.spec.mode,
     engine: policyEngineOf(ranges?.nodes.store.list() ?? []),
-    // Those of others count, too.
-    hasNodeAgents: mode === "parallel" || (nodeAgents?.daemonSets.store.size ?? 0) > 0,
-  });
+    agents: nodeAgentsOf(session),
+  };
+  return [
+    [CROSS_CLUSTER_POLICY, crossClusterPolicy(member)],
+    [SAME_NODE_POLICY, sameNodePolicy(member)],
+  ];
 }
 
 /** Returns false for a legacy hub, which does not know this field. */

@@ -9,6 +9,7 @@ import {
   serviceRangesOf,
 } from "#domain/ranges.ts";
 import { engineAnnotations } from "#domain/policy-engine.ts";
+import { NODE_POLICY_CONDITION } from "#api/fairlead.dev/node-agents.ts";
 import { NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { SERVICE_CIDRS, type ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -16,7 +17,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { type MemberPart, runs } from "../roles.ts";
 
-/** What says which ranges the cluster takes addresses from. Nothing waits for it. */
+/** What says which ranges the cluster takes addresses from. */
 export interface Ranges {
   readonly nodes: Informer<Node>;
   /** Asked for with each report: a watch would ask servers that do not know the kind, older than 1.33, for ever. */
@@ -69,10 +70,17 @@ function usable(of: Readonly<Record<string, string>> | undefined): Record<string
   return of === undefined ? undefined : { cpu: of["cpu"] ?? "0", memory: of["memory"] ?? "0" };
 }
 
-const KEPT: ReadonlySet<string> = new Set(["Ready", "NetworkUnavailable"]);
+const KEPT: ReadonlySet<string> = new Set(["Ready", "NetworkUnavailable", NODE_POLICY_CONDITION]);
 
-/** Heartbeats change nothing for readers. */
-function withoutTimes({ type, status, lastTransitionTime, reason }: NodeCondition): NodeCondition {
+/** Heartbeats of kubelets change nothing for readers. */
+function withoutTimes({
+  type,
+  status,
+  lastTransitionTime,
+  lastHeartbeatTime,
+  reason,
+}: NodeCondition): NodeCondition {
+  if (type === NODE_POLICY_CONDITION) return { type, status, ...defined({ lastHeartbeatTime, reason }) };
   return {
     type,
     status,

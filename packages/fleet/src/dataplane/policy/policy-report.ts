@@ -1,0 +1,149 @@
+import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { NODE_POLICY_CONDITION, NODE_POLICY_REASONS } from "#api/fairlead.dev/node-agents.ts";
+import { AGENT_REPORT_MS } from "#domain/node-agents.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import type { Component } from "@fairlead/base/lifecycle.ts";
+import { type Node, type NodeCondition, NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import { findCondition, removeCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+
+/** How policies of a node are enforced, while its cluster is in a network. */
+export interface NodePolicyState {
+  /** The network plugin that enforces them in the node's namespace. */
+  readonly engine?: string;
+  /** What is wrong with bridges. */
+  readonly unseen?: string;
+}
+
+export interface PolicyReportOptions {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  /** Has this Node; started by the caller. */
+  readonly nodes: Informer<Node>;
+  readonly deps: RuntimeDeps;
+}
+
+/** The condition to write, with the time until it is due again; undefined: the Node has it. Pure. */
+export function planReport(
+  before: NodeCondition | undefined,
+  state: NodePolicyState,
+  nowMs: number,
+): { readonly next: NodeCondition | undefined; readonly dueInMs: number } {
+  const said = describe(state);
+  const { status, reason, message } = before ?? {};
+  const isSame = status === said.status && reason === said.reason && message === said.message;
+  const atMs = Date.parse(before?.lastHeartbeatTime ?? "");
+  const dueInMs = atMs > nowMs ? 0 : atMs + AGENT_REPORT_MS - nowMs;
+  if (isSame && dueInMs > 0) return { next: undefined, dueInMs };
+  const now = timestamp(nowMs);
+  const since = status === said.status ? (before?.lastTransitionTime ?? now) : now;
+  const next = {
+    type: NODE_POLICY_CONDITION,
+    ...said,
+    lastHeartbeatTime: now,
+    lastTransitionTime: since,
+  };
+  return { next, dueInMs: AGENT_REPORT_MS };
+}
+
+function describe({ engine, unseen }: NodePolicyState): Pick<NodeCondition, "status" | "reason" | "message"> {
+  const { enforced, plugin, unfiltered } = NODE_POLICY_REASONS;
+  if (engine !== undefined)
+    return { status: "False", reason: plugin, message: `${engine} enforces network policies on this node` };
+  if (unseen !== undefined) return { status: "False", reason: unfiltered, message: unseen };
+  return { status: "True", reason: enforced, message: "fairlead node enforces network policies" };
+}
+
+/** Reports on the Node of an agent how it enforces policies: that it runs, and what is in its way. */
+export class PolicyReport implements Component {
+  readonly #options: PolicyReportOptions;
+  readonly #key: ObjectKey;
+  readonly #controller: Controller;
+  #state: NodePolicyState | undefined;
+  #setAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: PolicyReportOptions) {
+    this.#options = options;
+    this.#key = objectKey(undefined, options.nodeName);
+    this.#controller = createController(
+      {
+        name: "policy-report",
+        concurrency: 1,
+        reconcile: (_key, signal) => this.#reconcile(signal),
+        sources: [watching(options.nodes, () => [this.#key])],
+      },
+      options.deps,
+    );
+  }
+
+  start(signal: AbortSignal): Promise<void> {
+    return this.#controller.start(signal);
+  }
+
+  /**
+   * After each pass that succeeded: an agent whose passes fail stops to report.
+   *
+   * @param state - Undefined: the cluster is in no network.
+   */
+  set(state: NodePolicyState | undefined): void {
+    this.#state = state;
+    this.#setAtMs = this.#options.deps.clock.monotonic();
+    this.#controller.enqueue(this.#key);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#controller[Symbol.asyncDispose]();
+  }
+
+  async #reconcile(signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { nodes, deps } = this.#options;
+    const node = nodes.store.get(this.#key);
+    if (node === undefined) return;
+    if (this.#state === undefined) return this.#withdraw(node, signal);
+    if (deps.clock.monotonic() - this.#setAtMs >= AGENT_REPORT_MS) return;
+    const { next, dueInMs } = planReport(reportOf(node), this.#state, deps.clock.now());
+    if (next !== undefined) await this.#write(next, signal);
+    return { requeueAfterMs: dueInMs };
+  }
+
+  /** In place of `start`. If it fails the rest is removed all the same: the report becomes old. */
+  async remove(signal: AbortSignal): Promise<void> {
+    const { client, nodeName, deps } = this.#options;
+    try {
+      const { items } = await client.list(NODES, { fieldSelector: `metadata.name=${nodeName}`, signal });
+      for (const it of items) await this.#withdraw(it, signal);
+    } catch (error) {
+      deps.log.warn("the condition of the Node could not be removed", { error: messageOf(error) });
+    }
+  }
+
+  async #write(condition: NodeCondition, signal: AbortSignal): Promise<void> {
+    const { client, nodeName } = this.#options;
+    await client.apply(
+      NODES,
+      { metadata: { name: nodeName }, status: { conditions: [condition] } },
+      { fieldManager: NODE_MANAGER, subresource: "status", returns: "metadata", signal },
+    );
+  }
+
+  /** Not by server-side apply, in which an empty list has no clear meaning. */
+  async #withdraw(node: Node, signal: AbortSignal): Promise<void> {
+    if (reportOf(node) === undefined) return;
+    const { resourceVersion } = node.metadata;
+    const conditions = removeCondition(node.status?.conditions, NODE_POLICY_CONDITION);
+    await this.#options.client.mergePatch(
+      NODES,
+      this.#key,
+      { metadata: { resourceVersion }, status: { conditions } },
+      { subresource: "status", signal },
+    );
+  }
+}
+
+function reportOf({ status }: Node): NodeCondition | undefined {
+  return findCondition(status?.conditions, NODE_POLICY_CONDITION);
+}
