@@ -65,7 +65,7 @@ export function neededKinds(input: SelectionInput): { kinds: Resource[]; unknown
 }
 
 /** Whether a selector brings all objects of the namespaces that it selects. */
-function selectsContent(selector: ResourceSelector): boolean {
+export function selectsContent(selector: ResourceSelector): boolean {
   return (
     isNamespace(selector) &&
     (selector.selectionScope ?? "NamespaceWithResources") === "NamespaceWithResources"

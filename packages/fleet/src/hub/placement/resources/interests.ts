@@ -7,9 +7,8 @@ import type { ResourceSelector } from "#api/placement.kubernetes-fleet.io/v1beta
 import { type SelectionInput, selectedWithin } from "#placement/selection/check.ts";
 import type { Selectable } from "#placement/selection/content.ts";
 import { kindKey } from "#placement/selection/kinds.ts";
-import { isNamespace } from "#placement/selection/rules.ts";
+import { selectsContent } from "#placement/selection/select.ts";
 
-const NAMESPACE_KEY = "v1/Namespace";
 const SERVICE_KEY = "v1/Service";
 /** In the place of a kind: all objects of a namespace. */
 const CONTENT = "*";
@@ -47,7 +46,8 @@ export class Interests {
     const states = [before, after].flatMap((it) => (it === undefined ? [] : [it.metadata.labels]));
     this.#collect(found, { kind, key, namespace, states });
     // Whether Endpoints are placed depends on the Service of their name.
-    if (kind === SERVICE_KEY) this.#collect(found, { kind: ENDPOINTS_KEY, key, namespace, states: [] });
+    if (kind === SERVICE_KEY)
+      this.#collect(found, { kind: ENDPOINTS_KEY, key, namespace, states: undefined });
     if (namespace !== undefined)
       this.#collect(found, {
         kind: CONTENT,
@@ -64,12 +64,13 @@ export class Interests {
       readonly kind: string;
       readonly key: ObjectKey;
       readonly namespace: string | undefined;
-      readonly states: readonly Labels[];
+      /** Undefined: labels do not matter. */
+      readonly states: readonly Labels[] | undefined;
     },
   ): void {
     for (const it of this.#named.get(`${at.kind} ${at.key}`) ?? []) found.add(it);
     for (const [it, matchers] of this.#general.get(`${at.kind} ${at.namespace ?? ""}`) ?? [])
-      if (matchers.some((matches) => at.states.some(matches))) found.add(it);
+      if (matchers.some((matches) => at.states?.some(matches) ?? true)) found.add(it);
   }
 
   #add(placement: ObjectKey, input: SelectionInput, selector: ResourceSelector): void {
@@ -78,7 +79,7 @@ export class Interests {
     const kind = kindKey(of);
     const within = of.namespaced ? selectedWithin(input) : undefined;
     const { name = "", labelSelector } = selector;
-    const kinds = isNamespace(of) ? [NAMESPACE_KEY, CONTENT] : [kind];
+    const kinds = selectsContent(selector) ? [kind, CONTENT] : [kind];
     for (const it of kinds) {
       if (name !== "") this.#addNamed(placement, `${it} ${objectKey(within, name)}`);
       else
