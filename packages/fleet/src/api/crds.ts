@@ -31,8 +31,12 @@ export const HUB_CORE_CRDS: readonly CustomResourceDefinition[] = [
   ...UPDATE_CRDS,
 ];
 
-/** What is installed on the hub. */
-export const HUB_CRDS: readonly CustomResourceDefinition[] = [...HUB_CORE_CRDS, ...PLACEMENT_CRDS];
+/** What is installed on the hub: also kinds whose objects are only placed on members from there. */
+export const HUB_CRDS: readonly CustomResourceDefinition[] = [
+  ...HUB_CORE_CRDS,
+  ...PLACEMENT_CRDS,
+  ...MULTICLUSTER_CRDS.filter((it) => it.spec.names.kind === "ServiceExport"),
+];
 
 /** What `fairlead join` and `fairlead member` install in a member. */
 export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [

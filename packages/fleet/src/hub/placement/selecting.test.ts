@@ -52,9 +52,11 @@ async function startProgram(): Promise<void> {
   stop = new AbortController();
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
   const informers = createPlacementInformers(client, deps);
+  const pace = { minIntervalMs: 30_000, collectMs: 15_000 };
+  const discover = () => Promise.resolve(served);
   selecting = createSelecting(
     { client, informers, contents: new ContentsCache(client), deps },
-    { discover: () => Promise.resolve(served) },
+    { discover, ...pace },
   );
   for (const it of selecting.controllers) await it.start(stop.signal);
   await settled();

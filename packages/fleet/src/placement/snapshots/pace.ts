@@ -12,8 +12,8 @@ export interface SnapshotPace {
   /** How long changes are collected before they become a snapshot. Unit: milliseconds. */
   readonly collectMs: number;
 }
-/** KubeFleet's. */
-export const DEFAULT_PACE: SnapshotPace = { minIntervalMs: 30_000, collectMs: 15_000 };
+/** Of one command that applies many objects one snapshot. KubeFleet waits 30 s and 15 s. */
+export const DEFAULT_PACE: SnapshotPace = { minIntervalMs: 5000, collectMs: 1000 };
 
 /**
  * When a change becomes a snapshot. A change of the placement itself does at once: a user waits for it.

@@ -19,7 +19,6 @@ import type {
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { SelectedObject } from "../selection/select.ts";
 import { indexInName, nextIndex, surplus } from "./history.ts";
-import { DEFAULT_PACE } from "./pace.ts";
 import { resourceHash, splitIntoParts } from "./parts.ts";
 import { planPolicySnapshot, policyHash } from "./policy.ts";
 import { planResourceSnapshot, type ResourcesPlan, resourceSnapshots } from "./resources.ts";
@@ -308,7 +307,7 @@ describe("the resource snapshot", () => {
       snapshots,
       bindings: rest.bindings ?? [],
       hash,
-      pace: DEFAULT_PACE,
+      pace: { minIntervalMs: 30_000, collectMs: 15_000 },
       nowMs: NOW,
     });
 

@@ -43,6 +43,9 @@ const RULES: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ["/Service", service],
   ["apiextensions.k8s.io/CustomResourceDefinition", definition],
   ["policy/PodDisruptionBudget", disruptionBudget],
+  // KubeFleet waits for these as for any kind that it does not know.
+  ["networking.fleet.azure.com/ServiceExport", serviceExport],
+  ["multicluster.x-k8s.io/ServiceExport", serviceExport],
 ]);
 
 export function availabilityOf(
@@ -106,6 +109,12 @@ function definition({ status }: Observed): Availability {
 function disruptionBudget({ status, generation }: Observed): Availability {
   const areCurrent = conditionsOf(status).every((it) => (it.observedGeneration ?? generation) === generation);
   return when(status["observedGeneration"] === generation && areCurrent);
+}
+
+/** Without the condition, nothing exports services in the member, or has looked at this one. */
+function serviceExport({ status }: Observed): Availability {
+  const valid = conditionsOf(status).find((it) => it.type === "Valid");
+  return valid === undefined ? "NotTrackable" : when(valid.status === "True");
 }
 
 function when(isAvailable: boolean): Availability {
