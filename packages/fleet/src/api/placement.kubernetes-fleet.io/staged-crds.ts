@@ -32,9 +32,10 @@ import {
 
 const TASKS = ["TimedWait", "Approval"];
 
+const DURATION = "(?:(?:0|[1-9][0-9]*)(\\.[0-9]+)?(?:s|m|h))+";
+
 function tasks(version: Version, description: string, more: JsonSchema): JsonSchema {
-  const seconds = "(?:(?:0|[1-9][0-9]*)(\\.[0-9]+)?(?:s|m|h))+";
-  const pattern = version === "v1alpha1" ? `^(?:0|${seconds})$` : `^${seconds}$`;
+  const pattern = version === "v1alpha1" ? `^(?:0|${DURATION})$` : `^${DURATION}$`;
   return list(
     object({
       "type!": oneOf(TASKS),
@@ -56,6 +57,23 @@ const BEFORE = rules(NO_WAIT_TIME, [
   "!self.exists(e, e.type == 'TimedWait')",
   "BeforeStageTaskType cannot be TimedWait",
 ]);
+
+const STAGE_ADDITIONS: Readonly<Record<string, JsonSchema>> = {
+  progressDeadline: text("Addition. How long a cluster may take; then it has failed. Absent: no limit.", {
+    pattern: `^${DURATION}$`,
+  }),
+  maxFailures: intOrPercent(
+    "Addition. Clusters that may fail before the stage fails. Percentages are rounded up. Absent: 0.",
+    {
+      pattern: "^(100|[0-9]{1,2})%$",
+      ...rules(["type(self) != int || self >= 0", "maxFailures must be at least 0"]),
+    },
+  ),
+  onFailure: oneOf(
+    ["Stop", "Rollback"],
+    "Addition. Rollback: the clusters of a failed stage get back what they had. Absent: Stop.",
+  ),
+};
 
 function strategySpec(version: Version): JsonSchema {
   const isOld = version === "v1alpha1";
@@ -85,6 +103,7 @@ function strategySpec(version: Version): JsonSchema {
           maxItems: 2,
           ...(isOld ? {} : AFTER),
         }),
+        ...(isOld ? {} : STAGE_ADDITIONS),
       }),
       "Updated one after another.",
       { maxItems: 31 },
@@ -153,6 +172,10 @@ function runSpec(version: Version): JsonSchema {
       }),
       "stagedRolloutStrategyName!": text("The strategy.", { ...immutable("stagedRolloutStrategyName") }),
       state: withDefault(oneOf(["Initialize", "Run", "Stop"], "What is to be done."), "Initialize"),
+      onPlacementChange: oneOf(
+        ["Abort", "Replan"],
+        "Addition. Replan: clusters that join or leave the placement are added to and taken out of the stages. Absent: Abort.",
+      ),
     },
     undefined,
     TRANSITIONS,
