@@ -196,7 +196,7 @@ function identifierOf(of: KindName, { name, namespace }: KubeObject["metadata"])
 export function orderKey({ group = "", kind, namespace = "", name }: ResourceIdentifier): string {
   const isDefinition = group === "apiextensions.k8s.io" && kind === "CustomResourceDefinition";
   const rank = isNamespace({ group, kind }) ? 0 : isDefinition ? 1 : 2;
-  return [rank, group, kind, namespace, name].join("\n");
+  return `${rank}\n${group}\n${kind}\n${namespace}\n${name}`;
 }
 
 /** Whether there may be objects that are selected and cannot be read at present. */

@@ -7,9 +7,8 @@ const MAX_PART_BYTES = 800 * 1024;
 
 /** SHA-256 in hexadecimal digits. The objects are in canonical order. */
 export function resourceHash(objects: readonly SelectedObject[]): string {
-  const hash = createHash("sha256");
-  for (const { id, content } of objects) hash.update(`${orderKey(id)}\n${id.version}\n${content.digest}\n`);
-  return hash.digest("hex");
+  const lines = objects.map(({ id, content }) => `${orderKey(id)}\n${id.version}\n${content.digest}\n`);
+  return createHash("sha256").update(lines.join("")).digest("hex");
 }
 
 /** The objects in order, as few parts as that allows. An object above the limit is alone in its part. Never empty. */

@@ -98,8 +98,8 @@ describe("a report", () => {
     expect(result.placementStatuses).toHaveLength(of.placementStatuses.length);
     expectation(result.placementStatuses[0]);
   });
-  it("of 20,000 resources and 10,000 clusters is cut to what fits", () => {
-    const result = bounded(report(many(10_000, 0), 20_000));
+  it("of 10,000 resources and 5,000 clusters is cut to what fits", () => {
+    const result = bounded(report(many(5_000, 0), 10_000));
     expect(JSON.stringify(result).length).toBeLessThanOrEqual(1_200_000);
     expect(result.selectedResources.length).toBeGreaterThan(4000);
     expect(result.placementStatuses.length).toBeGreaterThan(1500);

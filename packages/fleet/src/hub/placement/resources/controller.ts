@@ -21,6 +21,7 @@ export function createSnapshots(parts: SnapshotParts): Controller {
     if (placement === undefined || isDeleting(placement)) {
       resources.forget(key);
       outcomes.delete(key);
+      parts.evaluations.forget(key);
       if (placement !== undefined) await cleanUp(parts, placement, signal);
       return;
     }

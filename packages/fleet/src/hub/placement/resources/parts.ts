@@ -3,6 +3,7 @@ import { type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { SnapshotPace } from "#placement/snapshots/pace.ts";
 import type { PlacementInformers, ScopeInformers } from "../informers.ts";
+import type { OwnPace } from "../pace.ts";
 import type { Outcomes } from "./outcomes.ts";
 import type { Resources } from "./resources.ts";
 
@@ -12,6 +13,8 @@ export interface SnapshotParts {
   readonly resources: Resources;
   readonly outcomes: Outcomes;
   readonly pace: SnapshotPace;
+  /** Of looks at what is selected. */
+  readonly evaluations: OwnPace;
   readonly deps: RuntimeDeps;
 }
 

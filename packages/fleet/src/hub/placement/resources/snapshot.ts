@@ -36,7 +36,9 @@ export async function snapshotResources(
   placement: Placement,
   signal: AbortSignal,
 ): Promise<ReconcileResult | void> {
-  const { outcomes } = parts;
+  const { outcomes, evaluations } = parts;
+  const waitMs = outcomes.get(key, placement) === undefined ? 0 : evaluations.waitMs(key);
+  if (waitMs > 0) return { requeueAfterMs: waitMs };
   const found = await selectNow(parts, key, placement, signal);
   if ("waitMs" in found) return found.waitMs === undefined ? undefined : { requeueAfterMs: found.waitMs };
   if ("problem" in found) {
@@ -44,11 +46,12 @@ export async function snapshotResources(
     return;
   }
   const { objects } = found;
+  evaluations.note(key, objects.length);
   const ids = objects.map((it) => it.id);
   outcomes.set(key, outcomeOf(placement, ids));
   if (placement.spec.strategy?.type === "External") return;
-  const { waitMs } = await write(parts, key, placement, { objects, pace: parts.pace, signal });
-  return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
+  const next = await write(parts, key, placement, { objects, pace: parts.pace, signal });
+  return next.waitMs === undefined ? undefined : { requeueAfterMs: next.waitMs };
 }
 
 /**

@@ -11,13 +11,15 @@ import { PLACEMENT_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { statusDigest } from "#placement/status/digest.ts";
 import type { ContentsCache } from "../contents.ts";
 import { placementOf, type PlacementInformers, type WatchedPlacement } from "../informers.ts";
+import { OwnPace } from "../pace.ts";
 import type { Outcomes } from "../resources/outcomes.ts";
 import { scopeOf } from "../resources/parts.ts";
 import { desiredStatus, nextConditions, type OwnStatus } from "./desired.ts";
 import { endShowing, showStatus, syncedCondition } from "./show.ts";
-import { OwnPace } from "./pace.ts";
 
 const RETRY_SHOWING_MS = 30_000;
+/** Of writes, by clusters: a status is as large as they are many, and each of them changes it several times in a rollout. */
+const PACE = { perItemMs: 1, few: 20, maxMs: 1000 };
 
 export interface StatusParts {
   readonly client: KubeClient;
@@ -80,7 +82,7 @@ class Reporting {
 
   constructor(parts: StatusParts) {
     this.#parts = parts;
-    this.#pace = new OwnPace(parts.deps.clock);
+    this.#pace = new OwnPace(parts.deps.clock, PACE);
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
