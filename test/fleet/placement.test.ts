@@ -1,0 +1,192 @@
+/** Placements from the hub to members: real API servers, every controller, and the appliers of two members. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CONFIG_MAPS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  CLUSTER_RESOURCE_OVERRIDES,
+  PLACEMENT_EVICTIONS,
+  RESOURCE_ENVELOPES,
+} from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+import {
+  CLUSTER_RESOURCE_BINDINGS,
+  CLUSTER_RESOURCE_PLACEMENTS,
+  type ResourceBinding,
+  RESOURCE_BINDINGS,
+  RESOURCE_PLACEMENTS,
+} from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
+
+let fleet: TestFleet;
+let hub: KubeClient;
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a", "b"], placement: true });
+  hub = fleet.client("hub");
+  await hub.create(NAMESPACES, { metadata: { name: "shop", labels: { team: "shop" } } });
+  await hub.create(CONFIG_MAPS, configMap("one", { v: "0" }));
+  const quota = {
+    apiVersion: "v1",
+    kind: "ResourceQuota",
+    metadata: { namespace: "shop", name: "quota" },
+    spec: { hard: { pods: "10" } },
+  };
+  await hub.create(RESOURCE_ENVELOPES, { metadata: { namespace: "shop", name: "box" }, data: { quota } });
+  await hub.create(CLUSTER_RESOURCE_PLACEMENTS, {
+    metadata: { name: "shop" },
+    spec: { resourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name: "shop" }] },
+  });
+}, 90_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+function configMap(
+  name: string,
+  data: Readonly<Record<string, string>>,
+): KubeObject & { data: Record<string, string> } {
+  return { metadata: { namespace: "shop", name }, data: { ...data } };
+}
+
+const named = (name: string): ObjectKey => objectKey(undefined, name);
+const isTrue = (conditions: readonly Condition[] | undefined, type: string): boolean =>
+  conditions?.find((it) => it.type === type)?.status === "True";
+const areAvailable = (bindings: readonly ResourceBinding[], clusters: readonly string[]): boolean =>
+  bindings
+    .map((it) => it.spec.targetCluster)
+    .toSorted()
+    .join(" ") === clusters.join(" ") && bindings.every((it) => isTrue(it.status?.conditions, "Available"));
+
+describe("a namespace that is placed", () => {
+  it("is in every member with its content, and its placement says so", async () => {
+    const bindings = await eventually(hub, CLUSTER_RESOURCE_BINDINGS, (all) => areAvailable(all, ["a", "b"]));
+    for (const { status } of bindings)
+      expect(status?.conditions?.map((it) => `${it.type}=${it.status} ${it.reason}`)).toEqual([
+        "RolloutStarted=True RolloutStarted",
+        "Overridden=True NoOverrideSpecified",
+        "WorkSynchronized=True AllWorkSynced",
+        "Applied=True AllWorkHaveBeenApplied",
+        "Available=True AllWorkAreAvailable",
+      ]);
+    for (const name of ["a", "b"])
+      expect(await fleet.client(name).get(CONFIG_MAPS, objectKey("shop", "one"))).toMatchObject({
+        data: { v: "0" },
+      });
+    await eventuallyOne(hub, CLUSTER_RESOURCE_PLACEMENTS, named("shop"), (it) =>
+      isTrue(it.status?.conditions, "ClusterResourcePlacementAvailable"),
+    );
+  });
+  it("has what its envelopes hold, in Works of their own", async () => {
+    const works = await hub.list(WORKS, { namespace: "fleet-member-a" });
+    expect(works.items.map((it) => it.metadata.name)).toEqual([
+      expect.stringMatching(/^shop-envelope-[\da-f]{16}$/),
+      "shop-work",
+    ]);
+    const quota = await fleet.client("a").request("GET", "/api/v1/namespaces/shop/resourcequotas/quota");
+    expect(quota).toMatchObject({ spec: { hard: { pods: "10" } } });
+  });
+  it("is overridden in the members that an override selects, and as before when the override goes", async () => {
+    await hub.create(CLUSTER_RESOURCE_OVERRIDES, {
+      metadata: { name: "cluster-label" },
+      spec: {
+        clusterResourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name: "shop" }],
+        policy: {
+          overrideRules: [
+            {
+              clusterSelector: { clusterSelectorTerms: [{ labelSelector: { matchLabels: { zone: "b" } } }] },
+              jsonPatchOverrides: [
+                { op: "add", path: "/metadata/labels", value: { in: "${MEMBER-CLUSTER-NAME}" } },
+              ],
+            },
+          ],
+        },
+      },
+    });
+    await hub.mergePatch(MEMBER_CLUSTERS, named("b"), { metadata: { labels: { zone: "b" } } });
+    await eventuallyOne(
+      fleet.client("b"),
+      NAMESPACES,
+      named("shop"),
+      (it) => it.metadata.labels?.["in"] === "b",
+    );
+    await eventually(hub, CLUSTER_RESOURCE_BINDINGS, (all) => areAvailable(all, ["a", "b"]));
+    expect((await fleet.client("a").get(NAMESPACES, named("shop"))).metadata.labels?.["in"]).toBeUndefined();
+    await hub.delete(CLUSTER_RESOURCE_OVERRIDES, named("cluster-label"));
+    await eventuallyOne(
+      fleet.client("b"),
+      NAMESPACES,
+      named("shop"),
+      (it) => it.metadata.labels?.["in"] === undefined,
+    );
+    await eventually(hub, CLUSTER_RESOURCE_BINDINGS, (all) => areAvailable(all, ["a", "b"]));
+  });
+  it("leaves a member by an eviction, and comes back where nothing keeps it away", async () => {
+    const before = (await hub.list(CLUSTER_RESOURCE_BINDINGS)).items.find(
+      (it) => it.spec.targetCluster === "b",
+    );
+    await hub.create(PLACEMENT_EVICTIONS, {
+      metadata: { name: "away" },
+      spec: { placementName: "shop", clusterName: "b" },
+    });
+    const eviction = await eventuallyOne(hub, PLACEMENT_EVICTIONS, named("away"), (it) =>
+      isTrue(it.status?.conditions, "Executed"),
+    );
+    expect(eviction.status?.conditions?.map((it) => it.reason)).toEqual([
+      "ClusterResourcePlacementEvictionValid",
+      "ClusterResourcePlacementEvictionExecuted",
+    ]);
+    await eventually(
+      hub,
+      CLUSTER_RESOURCE_BINDINGS,
+      (all) => areAvailable(all, ["a", "b"]) && all.every((it) => it.metadata.uid !== before?.metadata.uid),
+    );
+  });
+  it("is written no more when everything is as it should be, also by a hub that starts again", async () => {
+    const versions = async (): Promise<string> => {
+      const [bindings, works] = [await hub.list(CLUSTER_RESOURCE_BINDINGS), await hub.list(WORKS)];
+      return [...bindings.items, ...works.items].map((it) => it.metadata.resourceVersion).join(" ");
+    };
+    const before = await versions();
+    await fleet.hubProgram.stop();
+    fleet.hubProgram.start();
+    await hub.create(CLUSTER_RESOURCE_PLACEMENTS, {
+      metadata: { name: "other" },
+      spec: {
+        resourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name: "none" }],
+        policy: { placementType: "PickFixed", clusterNames: ["c"] },
+      },
+    });
+    await eventuallyOne(
+      hub,
+      CLUSTER_RESOURCE_PLACEMENTS,
+      named("other"),
+      (it) => it.status?.conditions !== undefined,
+    );
+    expect(await versions()).toBe(before);
+  });
+});
+
+it("a ResourcePlacement places objects of its namespace, through the same mailboxes", async () => {
+  await hub.create(CONFIG_MAPS, { ...configMap("two", { v: "2" }) });
+  await hub.create(RESOURCE_PLACEMENTS, {
+    metadata: { namespace: "shop", name: "two" },
+    spec: {
+      resourceSelectors: [{ group: "", version: "v1", kind: "ConfigMap", name: "two" }],
+      policy: { placementType: "PickFixed", clusterNames: ["a"] },
+    },
+  });
+  await eventually(hub, RESOURCE_BINDINGS, (all) =>
+    all.some((it) => isTrue(it.status?.conditions, "Applied")),
+  );
+  const names = (await hub.list(WORKS, { namespace: "fleet-member-a" })).items.map((it) => it.metadata.name);
+  expect(names).toContain("shop.two-work");
+});
+
+it("a placement that is deleted leaves the members, and its Works go", async () => {
+  await hub.delete(CLUSTER_RESOURCE_PLACEMENTS, named("shop"));
+  await eventually(hub, CLUSTER_RESOURCE_BINDINGS, (all) => all.length === 0);
+  await eventually(fleet.client("b"), NAMESPACES, (all) => all.every((it) => it.metadata.name !== "shop"));
+  expect((await hub.list(WORKS, { namespace: "fleet-member-b" })).items).toEqual([]);
+});
