@@ -15,6 +15,15 @@ import {
   PORT_FLAG,
   SAN_FLAG,
 } from "./embedded-flags.ts";
+import {
+  ALLOWED_APIS_FLAG,
+  COLLECTION_FLAG,
+  MIN_INTERVAL_FLAG,
+  SKIPPED_APIS_FLAG,
+  SKIPPED_NAMESPACES_FLAG,
+  selectingOf,
+  WORKLOAD_FLAG,
+} from "./placement-flags.ts";
 import { runHub } from "./run.ts";
 import {
   RFC2136_KEY_FLAG,
@@ -57,6 +66,12 @@ export function command(): Program {
     .option(...RFC2136_SERVER_FLAG)
     .option(...RFC2136_KEY_FLAG)
     .option("--no-placement", "do not place resources on members; another program may do it")
+    .option(...MIN_INTERVAL_FLAG)
+    .option(...COLLECTION_FLAG)
+    .option(...SKIPPED_APIS_FLAG)
+    .option(...ALLOWED_APIS_FLAG)
+    .option(...SKIPPED_NAMESPACES_FLAG)
+    .option(...WORKLOAD_FLAG)
     .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
@@ -82,6 +97,7 @@ export function command(): Program {
               max: 86_400,
             }),
             placement: flags.placement,
+            selecting: selectingOf(flags),
             trafficManager: trafficManagerOf(flags),
           },
         };

@@ -15,6 +15,7 @@ import { LeaseTracker } from "./membership/leases.ts";
 import { createMesh } from "./mesh/reconcile.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
 import { installPolicies } from "#authz/policies/install.ts";
+import type { SelectingOptions } from "./placement/selecting.ts";
 import { startPlacement } from "./placement/placement.ts";
 import { createServices } from "./services/controller.ts";
 import { createRunNamespaces } from "./services/run-namespaces.ts";
@@ -38,6 +39,8 @@ export interface HubOptions extends Partial<MembershipOptions> {
   readonly isBesideOthers?: boolean;
   /** Places resources on members, where KubeFleet's hub agent does not. Default: false. */
   readonly placement?: boolean;
+  /** What placements select. */
+  readonly selecting?: SelectingOptions;
   /** Undefined: profiles and backends are left to others. */
   readonly trafficManager?: ((client: KubeClient, deps: RuntimeDeps) => TrafficManagerOptions) | undefined;
 }
@@ -80,7 +83,7 @@ export async function startHub(
     await controller.start(signal);
   }
   if (placement && !isBesideOthers)
-    stack.use(startPlacement({ client, hub: informers, events, deps }, signal));
+    stack.use(startPlacement({ client, hub: informers, events, deps, selecting: options.selecting }, signal));
   const held = stack.move();
   return { informers, controllers, [Symbol.asyncDispose]: () => held.disposeAsync() };
 }

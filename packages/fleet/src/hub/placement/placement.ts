@@ -16,7 +16,7 @@ import { createOverrides } from "./overrides/controller.ts";
 import { createRolloutParts } from "./parts.ts";
 import { createRollout } from "./rollout/controller.ts";
 import { createSchedulers } from "./scheduler/controller.ts";
-import { createSelecting } from "./selecting.ts";
+import { createSelecting, type SelectingOptions } from "./selecting.ts";
 import { createStagedRuns } from "./staged-runs/controller.ts";
 import { createWorks } from "./works/controller.ts";
 
@@ -27,6 +27,8 @@ export interface PlacementParts {
   readonly hub: HubInformers;
   readonly informers: PlacementInformers;
   readonly events: EventRecorder;
+  /** Undefined: all defaults. */
+  readonly selecting: SelectingOptions | undefined;
   readonly deps: RuntimeDeps;
 }
 
@@ -36,7 +38,7 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   const rollout = createRolloutParts({ client, informers, members: hub.members, deps });
   const scopes = [informers.cluster, informers.namespaced];
   const scheduling = { client, scopes, members: hub.members, deps };
-  const { controllers, snapshotNow } = stack.use(createSelecting(rollout));
+  const { controllers, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));
   return [
     ...controllers,
     ...stack.use(createSchedulers(scheduling)).controllers,
