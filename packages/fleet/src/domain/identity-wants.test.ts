@@ -1,27 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { type IdentityRequest, MAX_IDENTITY_REQUESTS } from "#api/fairlead.dev/v1alpha1/identities.ts";
-import { readWants, wantedOf, wantsOf } from "./identity-wants.ts";
+import { readWants, wantsOf } from "./identity-wants.ts";
 
 describe("what is wanted of a member", () => {
-  it("is what all others request of it, each request once, and nothing of its own", () => {
-    const web = { namespaces: ["shop"], podSelector: { matchLabels: { app: "web" } } };
-    const demands = new Map([
-      [
-        "a",
-        {
-          requests: [
-            { ...web, clusters: ["b"] },
-            { namespaces: ["bank"], clusters: ["c"] },
-          ],
-        },
-      ],
-      ["b", { requests: [{ namespaces: ["own"] }] }],
-      ["c", { requests: [web], nodes: true }],
-    ]);
-    expect(wantedOf("b", demands)).toEqual({ requests: [web], nodes: true });
-    expect(wantedOf("c", demands)).toEqual({ requests: [{ namespaces: ["bank"] }, { namespaces: ["own"] }] });
-  });
-
   it("is everything if one member requests that, or all of them together too much", () => {
     const many = Array.from({ length: MAX_IDENTITY_REQUESTS + 1 }, (_, at): IdentityRequest => ({
       namespaces: [`n${at}`],

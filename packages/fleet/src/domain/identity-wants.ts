@@ -75,16 +75,3 @@ export function wantsOf(requests: readonly IdentityRequest[], nodes: boolean): I
   const kept = whole.length > 0 || isTooMany ? [{}] : sorted;
   return { requests: kept, ...(nodes ? { nodes } : {}) };
 }
-
-/** What other members need to know of one. */
-export function wantedOf(cluster: string, demands: ReadonlyMap<string, IdentityWants>): IdentityWants {
-  const requests: IdentityRequest[] = [];
-  let nodes = false;
-  for (const [other, wants] of demands) {
-    if (other === cluster) continue;
-    nodes ||= wants.nodes === true;
-    for (const { clusters, ...rest } of wants.requests)
-      if (clusters?.includes(cluster) !== false) requests.push(rest);
-  }
-  return wantsOf(requests, nodes);
-}

@@ -37,6 +37,10 @@ interface Parts {
 /** Of keys: what a member publishes, and what the hub reports to it. Others are names of slices in views. */
 const MEMBERS = "members";
 
+/** Keys of what many changes make due once. */
+const DEMANDS = objectKey("all", "demands");
+const EVERYTHING = objectKey("all", "everything");
+
 /**
  * IdentitySlices of mailboxes to the view of their member, as far as other members need them; and to each member what is
  * needed of it, and what was refused. A change of one pod is one write here, however many members read it.
@@ -53,10 +57,12 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
     ...[...informers.identityDemands.store.list()].map((it) => memberKey(it.metadata.name)),
     ...[...informers.identitySlices.store.list()].map(shownKey),
   ];
-  const allAnew = (): ObjectKey[] => {
-    registry.forgetAddresses();
-    registry.forgetDemands();
-    return all();
+  const allAgain = (): ObjectKey[] => {
+    registry.forgetAll();
+    return [EVERYTHING];
+  };
+  const enqueue = (keys: Iterable<ObjectKey>): void => {
+    for (const it of keys) controller.enqueue(it);
   };
   const tell = async (cluster: string, signal: AbortSignal): Promise<ReconcileResult> => {
     const age = registry.ageOf(cluster);
@@ -106,6 +112,8 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
     {
       name: "identities",
       async reconcile(key, signal) {
+        if (key === EVERYTHING) return enqueue(all());
+        if (key === DEMANDS) return enqueue(registry.takeChanged().flatMap(keysOf));
         const { namespace, name } = splitKey(key);
         return namespace === MEMBERS ? tell(name, signal) : show(name, signal);
       },
@@ -121,17 +129,20 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
             it === undefined ? [] : [memberKey(it.metadata.name)],
           );
           if (sameJson(before?.spec, after?.spec)) return own;
-          return [...own, ...registry.forgetDemands().flatMap(keysOf)];
+          for (const it of [before, after]) if (it !== undefined) registry.forgetDemand(it.metadata.name);
+          return [...own, DEMANDS];
         }),
         // Silent members are forgotten after some time.
         watching(informers.members, (change) => (isHealthChanged(change) ? keysOf(change.key) : [])),
         watchingChanges(informers.members, (change) =>
-          isMemberChanged(change) || isClaimChanged(change) || areRangesChanged(change) ? allAnew() : [],
+          isMemberChanged(change) || isClaimChanged(change) || areRangesChanged(change) ? allAgain() : [],
         ),
-        watchingChanges(informers.blocks, allAnew),
-        watchingChanges(informers.profiles, (change) => (changedMembers(change).length > 0 ? allAnew() : [])),
+        watchingChanges(informers.blocks, allAgain),
+        watchingChanges(informers.profiles, (change) =>
+          changedMembers(change).length > 0 ? allAgain() : [],
+        ),
         watchingChanges(informers.namespaces, (change) =>
-          isViewNamespace(change.key) || changedAudience(change).length > 0 ? all() : [],
+          isViewNamespace(change.key) || changedAudience(change).length > 0 ? [EVERYTHING] : [],
         ),
       ],
     },
