@@ -224,6 +224,33 @@ describe("a resource snapshot", () => {
     expect(placement()?.metadata.finalizers).toEqual([CLUSTER_PLACEMENT_FINALIZER]);
   });
 
+  it("of another program stays if it holds what is selected now, whatever its hash", async () => {
+    seedPlacement();
+    client.seed(CLUSTER_SCOPE.resourceSnapshots, {
+      metadata: {
+        name: "p-3-snapshot",
+        labels: {
+          [PARENT_PLACEMENT_LABEL]: "p",
+          [RESOURCE_INDEX_LABEL]: "3",
+          [LATEST_SNAPSHOT_LABEL]: "true",
+        },
+        annotations: { "kubernetes-fleet.io/resource-hash": "of KubeFleet" },
+      },
+      spec: {
+        selectedResources: [
+          { ...object(CONFIG_MAPS, "settings", { data: { a: "1" } }) },
+          { kind: "Namespace", apiVersion: "v1", metadata: { name: "shop" } },
+        ],
+      },
+    });
+    await startProgram();
+    await after(60_000);
+    expect(snapshots().map((it) => it.metadata.name)).toEqual(["p-3-snapshot"]);
+    await change("2");
+    await after(60_000);
+    expect(latest().map((it) => it.metadata.name)).toEqual(["p-4-snapshot"]);
+  });
+
   it("waits while the API server answers with errors, and drops nothing", async () => {
     seedPlacement();
     await startProgram();

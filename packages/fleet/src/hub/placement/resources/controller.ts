@@ -22,6 +22,7 @@ export function createSnapshots(parts: SnapshotParts): Controller {
       resources.forget(key);
       outcomes.delete(key);
       parts.evaluations.forget(key);
+      parts.compared.delete(key);
       if (placement !== undefined) await cleanUp(parts, placement, signal);
       return;
     }

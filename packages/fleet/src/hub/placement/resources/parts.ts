@@ -15,6 +15,8 @@ export interface SnapshotParts {
   readonly pace: SnapshotPace;
   /** Of looks at what is selected. */
   readonly evaluations: OwnPace;
+  /** By placement the latest snapshot whose contents are known to differ from what was selected since, or were made here. */
+  readonly compared: Map<ObjectKey, string>;
   readonly deps: RuntimeDeps;
 }
 

@@ -1,13 +1,10 @@
-import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import type { ReconcileResult } from "@fairlead/kube/types.ts";
 import type { Placement, ResourceSnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { problemText } from "#placement/selection/check.ts";
-import { contentOf } from "#placement/selection/content.ts";
 import {
   isIncomplete,
-  identifierIn,
   type SelectedObject,
   type Selection,
   withPlacedBefore,
@@ -16,15 +13,10 @@ import { RESOURCE_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.t
 import type { SnapshotPace } from "#placement/snapshots/pace.ts";
 import { latestOf } from "#placement/snapshots/history.ts";
 import { resourceHash } from "#placement/snapshots/parts.ts";
-import {
-  indexOfResources,
-  isComplete,
-  isMaster,
-  planResourceSnapshot,
-  resourceSnapshots,
-} from "#placement/snapshots/resources.ts";
+import { isMaster, planResourceSnapshot, resourceSnapshots } from "#placement/snapshots/resources.ts";
 import { indexAwaitedBy } from "#updates/staged/advance.ts";
-import { OF_PLACEMENT, type ScopeInformers } from "../informers.ts";
+import { OF_PLACEMENT } from "../informers.ts";
+import { placedBefore, takeOver } from "./held.ts";
 import { outcomeOf } from "./outcomes.ts";
 import { scopeOf, type SnapshotParts } from "./parts.ts";
 import { writeSnapshots } from "./write-snapshots.ts";
@@ -105,7 +97,7 @@ async function selectNow(
 
 /** @returns The master of the latest snapshot; and when another one is due. Unit: milliseconds. */
 async function write(
-  { client, informers, deps }: SnapshotParts,
+  parts: SnapshotParts,
   key: ObjectKey,
   placement: Placement,
   {
@@ -118,9 +110,12 @@ async function write(
     readonly signal: AbortSignal;
   },
 ): Promise<{ readonly master: ResourceSnapshot | undefined; readonly waitMs?: number | undefined }> {
+  const { client, informers, deps } = parts;
   const of = scopeOf(informers, key);
   const snapshots = [...of.resourceSnapshots.store.byIndex(OF_PLACEMENT, key)];
   const hash = resourceHash(objects);
+  const taken = await takeOver(parts, { key, of, snapshots, hash }, signal);
+  if (taken !== undefined) return { master: taken };
   const plan = planResourceSnapshot({
     placement,
     snapshots,
@@ -133,6 +128,8 @@ async function write(
   const created =
     plan.create === undefined ? [] : resourceSnapshots(placement, { index: plan.create, hash, objects });
   await writeSnapshots({ client, of: of.scope.resourceSnapshots, signal }, plan, created);
+  const made = created.at(-1)?.metadata.name;
+  if (made !== undefined) parts.compared.set(key, made);
   return {
     master: created.at(-1) ?? latestOf(snapshots.filter(isMaster), RESOURCE_INDEX_LABEL),
     waitMs: plan.waitMs,
@@ -143,24 +140,4 @@ function isNamed({ spec }: Placement, { unread }: Selection): boolean {
   return unread.some((kind) =>
     spec.resourceSelectors.some((it) => it.group === kind.group && it.kind === kind.kind),
   );
-}
-
-/** What the latest snapshot holds; undefined if no snapshot exists. */
-async function placedBefore(
-  { client }: SnapshotParts,
-  { scope }: ScopeInformers,
-  snapshots: readonly ResourceSnapshot[],
-  signal: AbortSignal,
-): Promise<SelectedObject[] | undefined> {
-  const latest = latestOf(snapshots.filter(isMaster), RESOURCE_INDEX_LABEL);
-  if (latest === undefined || !isComplete(latest, snapshots)) return undefined;
-  const parts = snapshots.filter((it) => indexOfResources(it) === indexOfResources(latest));
-  const read = await Promise.all(
-    parts.map((it) => client.get(scope.resourceSnapshots, keyOf(it), { signal })),
-  );
-  return read.flatMap((it) => it.spec.selectedResources.map(selectedBefore));
-}
-
-function selectedBefore(object: KubeObject): SelectedObject {
-  return { id: identifierIn(object), content: contentOf(object) };
 }
