@@ -17,6 +17,7 @@ import {
   createWorkInformer,
 } from "@fairlead/fleet/member/work/applier.ts";
 import type { WorkSession } from "@fairlead/fleet/member/work/parts.ts";
+import { MEMBER_WORK_ACCESS } from "@fairlead/fleet/authz/programs.ts";
 import { ensureNamespace, startCluster, type TestCluster, testDeps } from "./fleet.ts";
 import { eventuallyOne } from "./waiting.ts";
 
@@ -34,7 +35,7 @@ export interface WorkBench extends AsyncDisposable {
 
 export async function startWorkBench(options: Partial<WorkSession> = {}): Promise<WorkBench> {
   await using stack = new AsyncDisposableStack();
-  const [hub, member] = await Promise.all([startCluster("hub", []), startCluster("a", [])]);
+  const [hub, member] = await Promise.all([startCluster("hub", []), startCluster("a", [MEMBER_WORK_ACCESS])]);
   stack.use(hub);
   stack.use(member);
   const signal = AbortSignal.timeout(30_000);

@@ -38,6 +38,9 @@ export const ENVELOPE_CONFIG_MAP_ANNOTATION = `${PREFIX}/envelope-configmap`;
 /** Addition. On a Work that is deleted: "Abandon" leaves what it applied. */
 export const DELETION_PROPAGATION_ANNOTATION = "fairlead.dev/propagation-policy";
 
+/** Addition. On an AppliedWork: uid and generation of the Work that was applied last. */
+export const APPLIED_GENERATION_ANNOTATION = "fairlead.dev/applied-generation";
+
 /** On objects of members: what was applied, for the three-way merge and for finding drift. */
 export const LAST_APPLIED_ANNOTATION = `${PREFIX}/last-applied-configuration`;
 export const SPEC_HASH_ANNOTATION = `${PREFIX}/spec-hash`;

@@ -5,7 +5,8 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
-import { WORK_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { APPLIED_GENERATION_ANNOTATION, WORK_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { versionOf } from "#placement/work/restored.ts";
 import {
   APPLIED_WORKS,
   type AppliedWork,
@@ -29,7 +30,10 @@ export async function ensureAppliedWork(
   if (current !== undefined && isDeleting(current)) return undefined;
   const owner = await applyIfChanged(local, APPLIED_WORKS, {
     current,
-    desired: { metadata: { name }, spec: { workName: name, workNamespace: namespace } },
+    desired: {
+      metadata: { name, annotations: { [APPLIED_GENERATION_ANNOTATION]: versionOf(work) } },
+      spec: { workName: name, workNamespace: namespace },
+    },
     fieldManager: WORK_MANAGER,
     signal,
   });

@@ -15,13 +15,16 @@ import {
   type Work,
   WORKS,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { waitingStatus } from "#placement/work/conditions.ts";
+import { restoredProblem } from "#placement/work/restored.ts";
 import { idOf } from "#placement/work/manifest.ts";
 import { ensureAppliedWork } from "./applied-work.ts";
 import { Kinds } from "./kinds.ts";
-import { WorkMemories } from "./memory.ts";
+import { knownStatus, WorkMemories } from "./memory.ts";
 import type { WorkSession } from "./parts.ts";
 import { passOver } from "./pass.ts";
 import { removeWork } from "./remove.ts";
+import { writeStatus } from "./status.ts";
 import { Requests } from "./requests.ts";
 
 /** Works that are worked on at a time: more than may hang, as long as most do not. */
@@ -132,11 +135,26 @@ class WorkApplier {
       return removeWork(parts, work);
     }
     const held = await addFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
+    const problem = restoredProblem(
+      held,
+      session.appliedWorks.store.get(objectKey(undefined, held.metadata.name)),
+    );
+    if (problem !== undefined) return this.#wait(held, problem, signal);
     const owner = await ensureAppliedWork(session, held, signal);
     // The end of its deletion makes the Work due.
     if (owner === undefined) return;
     const pass = { ...parts, work: held, owner, strategy: work.spec.applyStrategy ?? {} };
     return passOver(pass, this.#memories.of(key, held));
+  }
+
+  async #wait(work: Work, message: string, signal: AbortSignal): Promise<void> {
+    const memory = this.#memories.of(keyOf(work), work);
+    const before = knownStatus(work, memory);
+    const { generation = 0 } = work.metadata;
+    const { clock, log } = this.#session.deps;
+    const status = waitingStatus({ before, message, generation, clock });
+    if (await writeStatus(this.#session, { work, memory, status }, signal))
+      log.warn("a Work waits", { work: work.metadata.name, why: message });
   }
 
   #forget(key: ObjectKey): void {

@@ -7,7 +7,7 @@ import { trimStatus } from "#placement/work/trim.ts";
 import { knownStatus, type WorkMemory } from "./memory.ts";
 import type { WorkSession } from "./parts.ts";
 
-/** Writes the status of a Work to the hub, if it changes. */
+/** Writes the status of a Work to the hub, if it changes. Returns true if it did. */
 export async function writeStatus(
   { hub, deps }: WorkSession,
   {
@@ -16,10 +16,10 @@ export async function writeStatus(
     status,
   }: { readonly work: Work; readonly memory: WorkMemory; readonly status: NonNullable<Work["status"]> },
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const before = knownStatus(work, memory);
   const next = trimStatus(work, status, deps.clock);
-  if (sameJson(before, next)) return;
+  if (sameJson(before, next)) return false;
   try {
     const written = await hub.mergePatch(
       WORKS,
@@ -31,4 +31,5 @@ export async function writeStatus(
   } catch (error) {
     ignoreNotFound(error);
   }
+  return true;
 }

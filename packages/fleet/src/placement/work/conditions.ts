@@ -43,6 +43,19 @@ export function workStatus(reported: Reported): NonNullable<Work["status"]> {
   return { conditions: workConditions(reported), manifestConditions };
 }
 
+/** The status of a Work that is not applied for now, although nothing is wrong with it. */
+export function waitingStatus({
+  before,
+  message,
+  generation,
+  clock,
+}: Pick<Reported, "before" | "generation" | "clock"> & { readonly message: string }): NonNullable<
+  Work["status"]
+> {
+  const next = [condition("Applied", "Unknown", "HubRestored", message)];
+  return { ...before, conditions: withConditions(before?.conditions, next, { generation, clock }) };
+}
+
 function sameAs({ identifier, conditions = [] }: ManifestCondition): string {
   return placeOf(identifier, conditions.find((it) => it.reason === "Duplicated")?.reason);
 }

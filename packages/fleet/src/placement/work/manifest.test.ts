@@ -67,6 +67,7 @@ describe("manifests", () => {
     ["DecodingErred", "null", null],
     ["DecodingErred", "a text", "x"],
     ["DecodingErred", "a list", []],
+    ["DecodingErred", "nested maps without end", JSON.parse(`${'{"a":'.repeat(5000)}1${"}".repeat(5000)}`)],
     ["DecodingErred", "no kind", { apiVersion: "v1", metadata: { name: "x" } }],
     ["DecodingErred", "no apiVersion", { kind: "ConfigMap", metadata: { name: "x" } }],
     ["DecodingErred", "no name", of("ConfigMap", { namespace: "n" })],

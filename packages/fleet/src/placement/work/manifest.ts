@@ -89,7 +89,7 @@ export function nameOf({ kind, namespace, name }: Pick<Manifest, "kind" | "names
 }
 
 function readManifest(ordinal: number, value: unknown): Manifest | RefusedManifest {
-  const object = isObject(value) ? value : {};
+  const object = isObject(value) && !isDeeper(value, MAX_DEPTH) ? value : {};
   const metadata = isObject(object["metadata"]) ? object["metadata"] : {};
   const known = namesIn(object, metadata);
   const problem = problemOf(known, metadata) ?? refusalProblem({ ...known, object });
@@ -193,6 +193,14 @@ function withDataOf(object: KubeObject): KubeObject {
 
 export function isSecret({ apiVersion, kind }: KubeObject): boolean {
   return apiVersion === "v1" && kind === "Secret";
+}
+
+/** Levels of maps and lists: more than any schema has, and fewer than a walk can follow. */
+const MAX_DEPTH = 500;
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((it) => isDeeper(it, levels - 1));
 }
 
 /** Source: apimachinery, pkg/api/validation/path. */
