@@ -103,6 +103,38 @@ export const POLICY = object(
   "Which clusters are picked. Absent: all.",
 );
 
+const BUDGET = { default: "25%", pattern: "^((100|[0-9]{1,2})%|[0-9]+)$" };
+
+/** Of placements, not of policy snapshots: it changes nothing about which clusters are picked. */
+const PLACEMENT_POLICY: JsonSchema = {
+  ...POLICY,
+  properties: {
+    ...POLICY.properties,
+    requiredDuringExecution: object(
+      {
+        requirements: list(
+          oneOf(["ClusterAffinity", "ClusterEligibility", "NamespaceAffinity", "TaintToleration"]),
+          "What is required, by the plugin that checks it. Default: ClusterAffinity and ClusterEligibility.",
+          { minItems: 1, maxItems: 4 },
+        ),
+        afterSeconds: int32(
+          "How long a cluster has to fail before it is replaced, and to pass before it is picked again. Default: 300.",
+          { minimum: 0, maximum: 86_400 },
+        ),
+        maxReplacements: intOrPercent(
+          "How many clusters may be in replacement at the same time. A percentage rounds up. Default: 1.",
+          { pattern: BUDGET.pattern },
+        ),
+        intervalSeconds: int32("Shortest time between two replacements. Default: 60.", {
+          minimum: 0,
+          maximum: 86_400,
+        }),
+      },
+      "Addition. Clusters that meet the policy no longer are replaced. Absent: a cluster that is picked stays.",
+    ),
+  },
+};
+
 const POLICY_RULES = rules(
   ["!(self.placementType != oldSelf.placementType)", "placement type is immutable"],
   [
@@ -118,8 +150,6 @@ const POLICY_RULES = rules(
     "clusterNames cannot be set and numberOfClusters must be set when placementType is PickN",
   ],
 );
-
-const BUDGET = { default: "25%", pattern: "^((100|[0-9]{1,2})%|[0-9]+)$" };
 
 function strategy(version: Version): JsonSchema {
   return object({
@@ -180,7 +210,7 @@ function placement(version: Version, specRules: readonly (readonly [string, stri
               "name and labelSelector are mutually exclusive in a resource selector",
             ]),
           }),
-          policy: { ...POLICY, ...POLICY_RULES },
+          policy: { ...PLACEMENT_POLICY, ...POLICY_RULES },
           strategy: strategy(version),
           revisionHistoryLimit: withDefault(
             int32("How many resource snapshots are kept.", { minimum: 1, maximum: 1000 }),

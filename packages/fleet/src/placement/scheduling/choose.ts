@@ -2,6 +2,7 @@ import { byText } from "@fairlead/base/text.ts";
 import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { ClassifiedBindings } from "./bindings.ts";
 import type { ClusterFacts } from "./cluster.ts";
+import type { ExecutionPlan } from "./execution.ts";
 import type { CompiledPolicy, PluginName, Round } from "./policy.ts";
 import { Spread } from "./spread.ts";
 
@@ -41,13 +42,15 @@ export interface Question {
   readonly policy: CompiledPolicy;
   readonly count: number;
   readonly clusters: ReadonlyMap<string, ClusterFacts>;
+  readonly execution?: Pick<ExecutionPlan, "drop" | "hold">;
 }
 
 export function chooseAll(question: Question, bindings: ClassifiedBindings): Choice {
-  const round = roundOf(question, bindings);
+  const dropped = replaceable(question, bindings);
+  const round = roundOf(question, bindings, clustersOf(dropped));
   const { passed, refused } = filter(question, round);
   const picked = passed.map((cluster) => ({ cluster, score: undefined }));
-  return { picked, dropped: [], unselected: refused, isFulfilled: true };
+  return { picked, dropped, unselected: refused, isFulfilled: true };
 }
 
 /** Named clusters need to be eligible, nothing else. */
@@ -69,13 +72,29 @@ export function chooseNamed({ policy, clusters }: Question, { current }: Classif
   return { picked, dropped: [], unselected, isFulfilled: unselected.length === 0 };
 }
 
+/** A cluster is replaced only where another one takes its place. */
 export function chooseBest(question: Question, bindings: ClassifiedBindings): Choice {
   const { count } = question;
+  const missing = count - bindings.current.size;
+  const surplus = [...bindings.current.values()].toSorted(byDispensability).slice(0, Math.max(0, -missing));
+  if (surplus.length > 0) return chooseWithout(question, bindings, surplus);
+  let replaced = replaceable(question, bindings);
+  for (;;) {
+    const choice = chooseWithout(question, bindings, replaced);
+    const spare = Math.max(0, choice.picked.length - missing);
+    if (spare >= replaced.length) return choice;
+    replaced = replaced.slice(0, spare);
+  }
+}
+
+function chooseWithout(
+  question: Question,
+  bindings: ClassifiedBindings,
+  dropped: readonly ResourceBinding[],
+): Choice {
+  const { count } = question;
   const { current, obsolete } = bindings;
-  const dropped = [...current.values()]
-    .toSorted(byDispensability)
-    .slice(0, Math.max(0, current.size - count));
-  const round = roundOf(question, bindings, new Set(dropped.map((it) => it.spec.targetCluster)));
+  const round = roundOf(question, bindings, clustersOf(dropped));
   const { passed, refused } = filter(question, round);
   const affinityOf = question.policy.scorerOf([...question.clusters.values()]);
   const ranked = passed
@@ -85,16 +104,25 @@ export function chooseBest(question: Question, bindings: ClassifiedBindings): Ch
       obsolete: obsolete.has(cluster.name) ? 1 : 0,
     }))
     .toSorted(byRank);
-  const wanted = Math.max(0, count - current.size);
+  const kept = current.size - dropped.length;
   const { picked, rest } = round.spread.isNeeded
-    ? pickSpread(ranked, wanted, round.spread)
-    : pickFirst(ranked, wanted);
+    ? pickSpread(ranked, count - kept, round.spread)
+    : pickFirst(ranked, count - kept);
   return {
     picked,
     dropped,
     unselected: notPicked(rest, round, refused),
-    isFulfilled: current.size - dropped.length + picked.length === count,
+    isFulfilled: kept + picked.length === count,
   };
+}
+
+/** In the order in which they are replaced. */
+function replaceable({ execution }: Question, { current }: ClassifiedBindings): readonly ResourceBinding[] {
+  return (execution?.drop ?? []).flatMap((it) => current.get(it) ?? []);
+}
+
+function clustersOf(bindings: readonly ResourceBinding[]): ReadonlySet<string> {
+  return new Set(bindings.map((it) => it.spec.targetCluster));
 }
 
 interface Ranked {
@@ -181,16 +209,19 @@ export function roundOf(
   };
 }
 
+const HELD = "it was replaced, and has not met the policy for long enough since";
+
 /** The spread is judged when one is picked: before that, each pick changes it. */
 function filter(
-  { policy, clusters }: Question,
+  { policy, clusters, execution }: Question,
   round: Round,
 ): { readonly passed: readonly ClusterFacts[]; readonly refused: Iterable<Unselected> } {
   const filters = policy.filters.filter((it) => it.plugin !== "TopologySpreadConstraints");
   const passed: ClusterFacts[] = [];
   const failed: ClusterFacts[] = [];
+  const isHeld = (it: ClusterFacts): boolean => execution?.hold.has(it.name) === true;
   for (const cluster of clusters.values())
-    (filters.every((it) => it.passes(cluster, round)) ? passed : failed).push(cluster);
+    (!isHeld(cluster) && filters.every((it) => it.passes(cluster, round)) ? passed : failed).push(cluster);
   return {
     passed,
     refused: Iterator.from(failed)
@@ -200,7 +231,7 @@ function filter(
         return {
           cluster: cluster.name,
           plugin: by?.plugin,
-          reason: by?.why(cluster, round) ?? "",
+          reason: by?.why(cluster, round) ?? HELD,
           score: undefined,
         };
       }),

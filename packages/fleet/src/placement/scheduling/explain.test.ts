@@ -176,6 +176,15 @@ describe("an explanation", () => {
       "d true none: picked before",
     ]);
   });
+  it("shows that what is required during execution picks no cluster afresh", () => {
+    const now = placed(pickOne, fakeBinding("b"));
+    const result = explainChange({
+      ...now,
+      placement: placementOf({ ...pickOne, requiredDuringExecution: {} }, 2),
+    });
+    expect(result.policySnapshot).toBe(now.snapshots[0]?.metadata.name);
+    expect(result.clusters.filter((it) => it.change !== "none")).toEqual([]);
+  });
   it("is not there before the hub has seen the placement", () => {
     expect(explainPlacement({ ...placed(pickOne), snapshots: [] })).toBeUndefined();
   });

@@ -12,6 +12,7 @@ import {
   previousState,
 } from "./bindings.ts";
 import type { ClusterFacts } from "./cluster.ts";
+import type { ExecutionPlan } from "./execution.ts";
 import type { CompiledPolicy } from "./policy.ts";
 import { type Choice, chooseAll, chooseBest, chooseNamed } from "./choose.ts";
 import { decisionOf, type Outcome, outcomeOf } from "./outcome.ts";
@@ -27,6 +28,8 @@ export interface Task {
   /** All member clusters. */
   readonly clusters: ReadonlyMap<string, ClusterFacts>;
   readonly bindings: Iterable<ResourceBinding>;
+  /** Of clusters that meet the policy no longer. Default: they stay. */
+  readonly execution?: Pick<ExecutionPlan, "drop" | "hold">;
 }
 
 export interface PatchedBinding {

@@ -94,6 +94,9 @@ export class Spread {
   }
 }
 
+/** Where the spread does not count. */
+export const NO_SPREAD = new Spread([], [], () => false);
+
 function extentOf(counts: ReadonlyMap<string, number>): Extent {
   let [least, nextLeast, most] = [Infinity, Infinity, 0];
   for (const count of counts.values()) {

@@ -79,10 +79,13 @@ function keep(
   };
 }
 
-/** Without the number of clusters; null if the placement has no policy. */
+/**
+ * Without the number of clusters, and without what is required during execution: to change these picks no cluster afresh. Undefined if
+ * the placement has no policy.
+ */
 function scheduledPolicy(policy: PlacementPolicy | undefined): PlacementPolicy | undefined {
   if (policy === undefined) return undefined;
-  const { numberOfClusters: _, ...rest } = policy;
+  const { numberOfClusters: _, requiredDuringExecution: __, ...rest } = policy;
   return rest;
 }
 

@@ -47,6 +47,23 @@ export interface Toleration {
   value?: string;
   effect?: "NoSchedule";
 }
+/** A requirement of a policy, by the plugin that checks it. */
+export type ExecutionRequirement =
+  | "ClusterAffinity"
+  | "ClusterEligibility"
+  | "NamespaceAffinity"
+  | "TaintToleration";
+/** What holds while a cluster has the placement, not only when it is picked. */
+export interface RequiredDuringExecution {
+  /** Default: ClusterAffinity and ClusterEligibility. */
+  requirements?: ExecutionRequirement[];
+  /** How long a cluster has to fail before it is replaced, and to pass before it is picked again. Unit: seconds. Default: 300. */
+  afterSeconds?: number;
+  /** How many clusters may be in replacement at the same time. A percentage rounds up. Default: 1. */
+  maxReplacements?: IntOrPercent;
+  /** Shortest time between two replacements. Unit: seconds. Default: 60. */
+  intervalSeconds?: number;
+}
 export interface PlacementPolicy {
   /** Default: PickAll. */
   placementType?: "PickAll" | "PickN" | "PickFixed";
@@ -60,6 +77,8 @@ export interface PlacementPolicy {
   };
   topologySpreadConstraints?: TopologySpreadConstraint[];
   tolerations?: Toleration[];
+  /** Addition. Absent: a cluster that is picked stays, whatever becomes of it. */
+  requiredDuringExecution?: RequiredDuringExecution;
 }
 
 export interface ApplyStrategy {

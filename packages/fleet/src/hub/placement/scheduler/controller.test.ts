@@ -291,4 +291,24 @@ describe("the scheduler", () => {
     await changeMember("b", { heartbeat: "2026-06-01T00:07:00Z" });
     expect(placed()).toBe("a:Scheduled b:Scheduled");
   });
+
+  it("replaces a cluster that is silent, where the policy is required during execution, and no other", async () => {
+    seedMembers("a", "b", "c");
+    const policy: PlacementPolicy = { placementType: "PickN", numberOfClusters: 1 };
+    seedPlacement(policy);
+    await client.mergePatch(CLUSTER_SCOPE.placements, objectKey(undefined, "p"), {
+      spec: { policy: { ...policy, requiredDuringExecution: {} } },
+    });
+    await startProgram();
+    expect(placed()).toBe("c:Scheduled");
+    const startedMs = clock.now();
+    for (let minute = 10; minute < 40 && placed() === "c:Scheduled"; minute += 1) {
+      await clock.advance(10_000);
+      for (const name of ["a", "b"]) await changeMember(name, { heartbeat: `2026-06-01T00:${minute}:00Z` });
+    }
+    // Five minutes until it counts as silent, and five more.
+    expect(clock.now() - startedMs).toBeGreaterThanOrEqual(600_000);
+    expect(clock.now() - startedMs).toBeLessThan(720_000);
+    expect(placed()).toBe("b:Scheduled c:Unscheduled");
+  });
 });

@@ -7,7 +7,7 @@ import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
-import type { Change, Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import type { Change, Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   BINDING_FINALIZER,
@@ -21,8 +21,16 @@ import type {
   SchedulingPolicySnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { type CompiledPolicy, compilePolicy } from "#placement/scheduling/policy.ts";
+import {
+  type ExecutionMemory,
+  type ExecutionSettings,
+  executionSettings,
+  NO_MEMORY,
+  planExecution,
+  withReplaced,
+} from "#placement/scheduling/execution.ts";
 import type { Outcome } from "#placement/scheduling/outcome.ts";
-import { schedule } from "#placement/scheduling/schedule.ts";
+import { type Schedule, schedule, type Task } from "#placement/scheduling/schedule.ts";
 import { generationOf, policyOf, snapshotInForce } from "#placement/scheduling/snapshot.ts";
 import { OF_CLUSTER, OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
 import { type ClusterChange, Fleet } from "./fleet.ts";
@@ -50,7 +58,7 @@ export function createSchedulers({ client, scopes, members, deps }: Parts): Sche
         name: `${informers.scope.placements.kind.toLowerCase()}-scheduler`,
         reconcile: (key, signal) => scheduler.reconcile(key, signal),
         sources: [
-          watching(informers.placements),
+          watching(informers.placements, (change) => (isStatusOnly(change) ? [] : [change.key])),
           watchingChanges(informers.policySnapshots, ofPlacement),
           watchingChanges(informers.bindings, (change) => (isForOthers(change) ? [] : ofPlacement(change))),
           watchingChanges(members, () => []),
@@ -71,6 +79,13 @@ function ofPlacement({ before, after }: Change<SchedulingPolicySnapshot | Resour
   return object === undefined ? [] : [placementOf(object)];
 }
 
+function isStatusOnly({ before, after }: Change<Placement>): boolean {
+  if (before === undefined || after === undefined) return false;
+  const facts = ({ metadata: { uid, generation, finalizers = [] } }: Placement) =>
+    [uid, generation, finalizers.join(",")].join("/");
+  return facts(before) === facts(after) && isDeleting(before) === isDeleting(after);
+}
+
 /** Most changes of bindings are the progress of the rollout, and of what is placed. */
 function isForOthers({ before, after }: Change<ResourceBinding>): boolean {
   if (before === undefined || after === undefined) return false;
@@ -89,38 +104,83 @@ interface SchedulerParts {
 class Scheduler {
   readonly #parts: SchedulerParts;
   readonly #known = new Map<ObjectKey, Known & { readonly snapshotUid: string | undefined }>();
+  readonly #memories = new Map<ObjectKey, ExecutionMemory>();
 
   constructor(parts: SchedulerParts) {
     this.#parts = parts;
   }
 
-  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
-    const { client, informers, fleet } = this.#parts;
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { client, informers } = this.#parts;
     const { scope } = informers;
     const placement = informers.placements.store.get(key);
-    if (placement === undefined) {
-      this.#known.delete(key);
-      return;
-    }
+    if (placement === undefined) return this.#forget(key);
     if (isDeleting(placement)) return this.#cleanUp(placement, signal);
     const snapshot = snapshotInForce(informers.policySnapshots.store.byIndex(OF_PLACEMENT, key));
     if (snapshot === undefined) return;
     await addFinalizer(client, scope.placements, placement, { finalizer: SCHEDULER_FINALIZER, signal });
+    const { result, againInMs } = this.#decide(key, placement, snapshot);
+    await writeSchedule({ client, of: scope.bindings, snapshot: snapshot.metadata.name, signal }, result);
+    await this.#report(snapshot, result.outcome, signal);
+    return againInMs === undefined || againInMs === Infinity ? {} : { requeueAfterMs: Math.ceil(againInMs) };
+  }
+
+  #forget(key: ObjectKey): void {
+    this.#known.delete(key);
+    this.#memories.delete(key);
+  }
+
+  #decide(
+    key: ObjectKey,
+    { spec }: Placement,
+    snapshot: SchedulingPolicySnapshot,
+  ): { readonly result: Schedule; readonly againInMs: number | undefined } {
+    const { informers, fleet } = this.#parts;
     const { namespace, name } = splitKey(key);
     const wanted = policyOf(snapshot);
     const policy = this.#compiled(key, snapshot, wanted);
-    const result = schedule({
+    const task = {
       placement: { namespace, name },
       policy,
       snapshot: snapshot.metadata.name,
       count: wanted?.numberOfClusters ?? 0,
       clusters: fleet.clusters(),
-      bindings: informers.bindings.store.byIndex(OF_PLACEMENT, key),
+      bindings: [...informers.bindings.store.byIndex(OF_PLACEMENT, key)],
+    };
+    const settings = executionSettings(spec.policy);
+    const { result, againInMs } =
+      settings === undefined
+        ? { result: schedule(task), againInMs: undefined }
+        : this.#execute(key, task, settings);
+    this.#known.set(key, {
+      namespace,
+      policy,
+      isFulfilled: result.outcome.condition.status === "True",
+      isContinuous: settings !== undefined,
+      snapshotUid: snapshot.metadata.uid,
     });
-    const isFulfilled = result.outcome.condition.status === "True";
-    this.#known.set(key, { namespace, policy, isFulfilled, snapshotUid: snapshot.metadata.uid });
-    await writeSchedule({ client, of: scope.bindings, snapshot: snapshot.metadata.name, signal }, result);
-    await this.#report(snapshot, result.outcome, signal);
+    return { result, againInMs };
+  }
+
+  /** Schedules, and replaces clusters that meet the policy no longer. */
+  #execute(
+    key: ObjectKey,
+    task: Task,
+    settings: ExecutionSettings,
+  ): { readonly result: Schedule; readonly againInMs: number } {
+    const { fleet, deps } = this.#parts;
+    const nowMs = deps.clock.monotonic();
+    const execution = planExecution(task, settings, this.#memories.get(key) ?? NO_MEMORY, nowMs);
+    const result = schedule({ ...task, execution });
+    const gone = new Set(result.unschedule.map((it) => it.spec.targetCluster));
+    const replaced = execution.drop.filter((it) => gone.has(it));
+    for (const cluster of replaced)
+      deps.log.info("replacing a cluster that does not meet the policy any more", {
+        placement: key,
+        cluster,
+      });
+    this.#memories.set(key, withReplaced(execution.memory, replaced, nowMs));
+    return { result, againInMs: Math.min(execution.againInMs, fleet.validForMs()) };
   }
 
   /** The placements that a change of a cluster concerns. Those that were not scheduled yet are due anyway. */

@@ -68,6 +68,11 @@ export class Fleet implements Disposable {
     return this.#sorted;
   }
 
+  /** For how much longer what `clusters` returned holds if nothing is heard. Unit: milliseconds. */
+  validForMs(): number {
+    return Math.max(1, this.#sortedUntilMs - this.#clock.monotonic());
+  }
+
   #onChange({ key, before: was, after: member }: Change<MemberCluster>): void {
     const nowMs = this.#clock.monotonic();
     const entry = this.#entries.get(key);

@@ -1,6 +1,6 @@
 import type { ClusterFacts } from "#placement/scheduling/cluster.ts";
 import type { CompiledPolicy, Round } from "#placement/scheduling/policy.ts";
-import { Spread } from "#placement/scheduling/spread.ts";
+import { NO_SPREAD } from "#placement/scheduling/spread.ts";
 import type { ClusterChange } from "./fleet.ts";
 
 /** What was found when a placement was scheduled last. */
@@ -9,15 +9,19 @@ export interface Known {
   readonly policy: CompiledPolicy;
   /** Whether it has as many clusters as it asks for. */
   readonly isFulfilled: boolean;
+  /** Whether clusters that meet the policy no longer are replaced. */
+  readonly isContinuous: boolean;
 }
 
 /**
  * Whether a placement may get other clusters because one is another than before. Bindings of clusters that are deleted are
- * found by their index. Labels, taints and health of a cluster that is picked count for nothing until the policy changes.
+ * found by their index. Unless its policy is required during execution, labels, taints and health of a cluster that is picked do
+ * not count until the policy changes.
  */
 export function concerns(change: ClusterChange, known: Known): boolean {
   const { name, before, after } = change;
-  const { policy, isFulfilled } = known;
+  const { policy, isFulfilled, isContinuous } = known;
+  if (isContinuous) return isOtherFor(policy, change);
   const isThere = after !== undefined && !after.isLeaving;
   switch (policy.type) {
     case "PickFixed":
@@ -35,7 +39,6 @@ function isSuitable(cluster: ClusterFacts, { policy, namespace }: Known): boolea
   const round: Round = { namespace, isPlaced: () => false, spread: NO_SPREAD };
   return policy.filters.every((it) => it.passes(cluster, round));
 }
-const NO_SPREAD = new Spread([], [], () => false);
 
 /** Properties that the policy does not read do not count. */
 function isOtherFor(policy: CompiledPolicy, { before, after, isUsageOnly }: ClusterChange): boolean {
