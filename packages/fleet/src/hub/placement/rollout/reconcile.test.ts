@@ -276,6 +276,40 @@ describe("an override", () => {
   });
 });
 
+describe("a placement that is deleted", () => {
+  /** What members see of a Work when it is deleted. */
+  async function policyAtDeletion(
+    spec: Parameters<FakeFleet["placement"]>[0],
+    isDeleted: boolean,
+  ): Promise<unknown> {
+    fleet.placement(spec);
+    await placed();
+    const key = objectKey("fleet-member-a", "app-work");
+    await fleet.client.mergePatch(WORKS, key, { metadata: { finalizers: ["member"] } });
+    const placement = objectKey(undefined, "app");
+    await fleet.client.mergePatch(fleet.scope.placements, placement, {
+      metadata: { finalizers: ["kubernetes-fleet.io/crp-cleanup"] },
+    });
+    if (isDeleted) await fleet.client.delete(fleet.scope.placements, placement);
+    await fleet.client.delete(fleet.scope.bindings, keyOf(fleet.binding("a")));
+    await fleet.settle();
+    const [work] = fleet.works("a");
+    expect(work?.metadata.deletionTimestamp).toBeDefined();
+    return work?.metadata.annotations?.["fairlead.dev/propagation-policy"];
+  }
+  it("leaves its objects in members if its strategy is to abandon them", async () => {
+    const abandon = { strategy: { deleteStrategy: { propagationPolicy: "Abandon" as const } } };
+    expect(await policyAtDeletion(abandon, true)).toBe("Abandon");
+  });
+  it("removes them by default", async () => {
+    expect(await policyAtDeletion({}, true)).toBeUndefined();
+  });
+  it("removes them from a cluster that it only leaves", async () => {
+    const abandon = { strategy: { deleteStrategy: { propagationPolicy: "Abandon" as const } } };
+    expect(await policyAtDeletion(abandon, false)).toBeUndefined();
+  });
+});
+
 describe("nothing that is placed", () => {
   it("is deleted because its snapshot is lost", async () => {
     fleet.placement();

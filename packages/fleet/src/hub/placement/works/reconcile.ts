@@ -8,7 +8,11 @@ import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
 import { WORK_INPUTS_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { PLACEMENT_MANAGER, WORK_FINALIZER } from "#api/placement.kubernetes-fleet.io/names.ts";
+import {
+  DELETION_PROPAGATION_ANNOTATION,
+  PLACEMENT_MANAGER,
+  WORK_FINALIZER,
+} from "#api/placement.kubernetes-fleet.io/names.ts";
 import type { Placement, ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { OverrideError, type ResolvedOverride, resolveOverrides } from "#placement/overrides/resolve.ts";
@@ -85,15 +89,31 @@ export class WorksReconciler {
   }
 
   async #remove(
-    { scope }: ScopeInformers,
+    { scope, placements }: ScopeInformers,
     binding: ResourceBinding,
     works: readonly Work[],
     signal: AbortSignal,
   ): Promise<void> {
+    // It is there until its bindings are gone. Of a cluster that it only leaves, the objects are deleted in any case.
+    const placement = placements.store.get(placementOf(binding));
+    const policy = placement?.spec.strategy?.deleteStrategy?.propagationPolicy;
+    if (placement !== undefined && isDeleting(placement) && policy === "Abandon")
+      await this.#abandon(works, signal);
     await this.#delete(works, signal);
     // The watch reports the last one that goes.
     if (this.#worksOf(binding).length > 0) return;
     await removeFinalizer(this.#parts.client, scope.bindings, binding, { finalizer: WORK_FINALIZER, signal });
+  }
+
+  /** Has the member leave what the Works applied, when they are deleted. */
+  async #abandon(works: readonly Work[], signal: AbortSignal): Promise<void> {
+    const metadata = { annotations: { [DELETION_PROPAGATION_ANNOTATION]: "Abandon" } };
+    for (const work of works.filter(
+      (it) => it.metadata.annotations?.[DELETION_PROPAGATION_ANNOTATION] !== "Abandon",
+    ))
+      await this.#parts.client
+        .mergePatch(WORKS, keyOf(work), { metadata }, { fieldManager: PLACEMENT_MANAGER, signal })
+        .catch(ignoreNotFound);
   }
 
   async #delete(works: readonly Work[], signal: AbortSignal): Promise<void> {
