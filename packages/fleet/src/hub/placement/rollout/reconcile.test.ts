@@ -4,6 +4,7 @@ import {
   CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS,
   CLUSTER_RESOURCE_OVERRIDES,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
@@ -274,6 +275,56 @@ describe("an override", () => {
     expect(fleet.conditions("c")[1]).toBe("Overridden=False OverriddenFailed");
     expect(fleet.works("c")[0]?.spec.workload?.manifests?.[0]?.metadata.labels).toEqual({ zone: "west" });
   });
+});
+
+it("a hub that is killed at any write of a rollout completes it, and nothing is placed twice or removed", async () => {
+  let isLast = false;
+  for (let at = 0; !isLast; at++) {
+    fleet = new FakeFleet();
+    fleet.placement({ strategy: { rollingUpdate: { maxUnavailable: 2 } } });
+    fleet.client.seed(CLUSTER_RESOURCE_OVERRIDES, override("red"));
+    fleet.members(...CLUSTERS);
+    await fleet.snapshot(0, [SHOP], [configMap("one", { v: "0" })]);
+    for (const it of CLUSTERS) fleet.bind(it);
+    let writes = 0;
+    let isKilled = false;
+    fleet.client.failNext(new FleetError("API_UNAVAILABLE", "killed"), ({ resource, subresource }) => {
+      const isOurs =
+        resource !== "clusterresourcesnapshots" && !(resource === "works" && subresource === "status");
+      if (!isOurs) return false;
+      isKilled = writes++ === at;
+      return isKilled;
+    });
+    const run = async (): Promise<void> => {
+      await fleet.clock.advance(0);
+      if (!isKilled) return;
+      isKilled = false;
+      await fleet.stop();
+      await start();
+    };
+    await start();
+    for (let round = 0; round < 6; round++) {
+      await run();
+      for (const it of CLUSTERS) await fleet.answer(it);
+      await run();
+      if (round === 1) await fleet.snapshot(1, [SHOP, configMap("one", { v: "1" })]);
+    }
+    await fleet.settle(10_000);
+    for (const it of CLUSTERS) await fleet.answer(it);
+    await fleet.settle(10_000);
+    expect(snapshots(), `killed at write ${at}`).toBe("app-1 app-1 app-1 app-1");
+    for (const it of CLUSTERS) {
+      const labels = it === "b" ? { labels: { in: "b" } } : {};
+      const expected = [SHOP, configMap("one", { v: "1" })].map((object) => ({
+        ...object,
+        metadata: { ...object.metadata, ...labels },
+      }));
+      const manifests = fleet.works(it).map((work) => work.spec.workload?.manifests);
+      expect(manifests, `killed at write ${at}`).toEqual([expected]);
+    }
+    isLast = writes <= at;
+    if (!isLast) await fleet.stop();
+  }
 });
 
 describe("a placement that is deleted", () => {
