@@ -91,6 +91,9 @@ export interface PlacementInformers {
 export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps): PlacementInformers {
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { fieldManager: PLACEMENT_MANAGER, ...options }, deps);
+  // Of these there are a hundred thousand; what they lack is found without the fields that a manager owns.
+  const makeLean = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T>): Informer<T> =>
+    createInformer(client, of, options, deps);
   const byPlacement = { [OF_PLACEMENT]: (it: KubeObject) => [placementOf(it)] };
   const byOverride = { [OF_OVERRIDE]: (it: KubeObject) => [overrideOf(it)] };
   const scoped = (scope: PlacementScope): ScopeInformers => ({
@@ -98,7 +101,7 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
     placements: make<WatchedPlacement>(scope.placements, { trim: withoutReport }),
     policySnapshots: make(scope.policySnapshots, { indexes: byPlacement }),
     resourceSnapshots: make(scope.resourceSnapshots, { trim: withoutResources, indexes: byPlacement }),
-    bindings: make(scope.bindings, {
+    bindings: makeLean(scope.bindings, {
       indexes: { ...byPlacement, [OF_CLUSTER]: (it) => [it.spec.targetCluster] },
     }),
     runs: make(scope.runs, { indexes: { [OF_PLACEMENT]: (it) => [placementOfRun(it)] } }),
@@ -107,7 +110,7 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
   return {
     cluster: scoped(CLUSTER_SCOPE),
     namespaced: scoped(NAMESPACED_SCOPE),
-    works: make(WORKS, { trim: withoutManifests, indexes: { [OF_BINDING]: (it) => [bindingOf(it)] } }),
+    works: makeLean(WORKS, { trim: withoutManifests, indexes: { [OF_BINDING]: (it) => [bindingOf(it)] } }),
     shownStatuses: make<ShownStatus>(CLUSTER_RESOURCE_PLACEMENT_STATUSES, {
       trim: withoutSource,
       indexes: { [OF_NAME]: ({ metadata: { name } }) => [name] },
