@@ -2,7 +2,16 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
-import { parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  GATES,
+  RELEASE_CATALOGS,
+  UPDATE_GROUP_LABEL,
+  UPDATE_RUNS,
+  UPGRADER_ANNOTATION,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import { found, parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
 import {
   echoDeployment,
   flowScript,
@@ -11,7 +20,7 @@ import {
   service,
   shellPod,
 } from "../support/lab-manifests.ts";
-import { until } from "../support/waiting.ts";
+import { eventuallyOne, until } from "../support/waiting.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const ONE = "member-1";
@@ -29,7 +38,11 @@ const budget = {
 describeOnKernel("a cluster of a lab", () => {
   let lab: TestLab;
   beforeAll(async () => {
-    lab = await startLab({ name: "eupgrade", nodes: 2, flags: ["--kubernetes-version", "1.35"] });
+    lab = await startLab({
+      name: "eupgrade",
+      nodes: 2,
+      flags: ["--kubernetes-version", "1.35", "--upgrades"],
+    });
     const objects = [echoDeployment(HELLO, 3), service(HELLO), mcsExport(HELLO), budget];
     await lab.apply(ONE, namespace("work"), ...objects);
     await lab.apply(TWO, namespace("work"), shellPod({ namespace: "work", name: "probe" }));
@@ -42,8 +55,8 @@ describeOnKernel("a cluster of a lab", () => {
   });
   afterAll(() => lab?.[Symbol.asyncDispose]());
 
-  const versions = async (): Promise<readonly (string | undefined)[]> =>
-    (await (await lab.client(ONE)).list(NODES)).items.map(
+  const versions = async (cluster = ONE): Promise<readonly string[]> =>
+    (await (await lab.client(cluster)).list(NODES)).items.map(
       (it) => `${it.metadata.name} ${it.status?.nodeInfo?.["kubeletVersion"]}`,
     );
   const upgrade = (...args: readonly string[]) =>
@@ -97,6 +110,58 @@ describeOnKernel("a cluster of a lab", () => {
     expect(await versions()).toEqual([
       "member-1-node-2 v1.35.0+fairlead",
       "member-1-node-3 v1.35.0+fairlead",
+    ]);
+  });
+
+  it("is upgraded by an update run, before the cluster of the next stage, which waits for an approval", async () => {
+    const hub = await lab.client("hub");
+    for (const [name, group] of Object.entries({ [ONE]: "canary", [TWO]: "prod" }))
+      await hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, name), {
+        metadata: {
+          labels: { [UPDATE_GROUP_LABEL]: group },
+          annotations: { [UPGRADER_ANNOTATION]: "External" },
+        },
+      });
+    const kubernetesVersions = ["1.35.0", "1.36.0"].map((version) => ({ version }));
+    const nodeImages = ["lab-1.35.0", "lab-1.36.0"].map((version) => ({ version }));
+    await hub.create(RELEASE_CATALOGS, {
+      metadata: { name: "lab" },
+      spec: { kubernetesVersions, nodeImages },
+    });
+    const key = objectKey(undefined, "to-1-36");
+    await hub.create(UPDATE_RUNS, {
+      metadata: { name: "to-1-36" },
+      spec: {
+        state: "Run",
+        managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: "1.36.0" } },
+        strategy: {
+          stages: [
+            { name: "first", groups: [{ name: "canary" }] },
+            {
+              name: "second",
+              groups: [{ name: "prod" }],
+              beforeGates: [{ displayName: "look at the first", type: "Approval" }],
+            },
+          ],
+        },
+      },
+    });
+    await eventuallyOne(hub, UPDATE_RUNS, key, ({ status }) => status?.status?.state === "Pending");
+    expect((await versions()).map((it) => it.split(" ")[1])).toEqual([
+      "v1.36.0+fairlead",
+      "v1.36.0+fairlead",
+    ]);
+    expect((await versions(TWO)).map((it) => it.split(" ")[1])).toEqual([
+      "v1.35.0+fairlead",
+      "v1.35.0+fairlead",
+    ]);
+    const [gate] = (await hub.list(GATES)).items;
+    await hub.mergePatch(GATES, keyOf(found(gate)), { spec: { state: "Completed" } });
+    const done = await eventuallyOne(hub, UPDATE_RUNS, key, ({ status }) => status?.outcome !== undefined);
+    expect([done.status?.outcome, done.status?.counts]).toEqual(["Succeeded", { Completed: 2 }]);
+    expect((await versions(TWO)).map((it) => it.split(" ")[1])).toEqual([
+      "v1.36.0+fairlead",
+      "v1.36.0+fairlead",
     ]);
   });
 });

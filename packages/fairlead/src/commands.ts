@@ -139,6 +139,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["lab-wire", { summary: "", load: () => import("#lab-wire/main.ts"), hidden: true }],
   ["lab-echo", { summary: "", load: () => import("#lab-echo/main.ts"), hidden: true }],
   ["lab-agnhost", { summary: "", load: () => import("#lab-agnhost/main.ts"), hidden: true }],
+  ["lab-upgrader", { summary: "", load: () => import("#lab-upgrader/main.ts"), hidden: true }],
   ["lab-node", { summary: "", load: () => import("#lab-node/main.ts"), hidden: true }],
 ]);
 

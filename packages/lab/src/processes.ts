@@ -58,7 +58,11 @@ export async function startProgram(
   if (program.folder !== undefined) mkdirSync(program.folder, { recursive: true, mode: 0o700 });
   const output = openSync(log, "a", 0o600);
   const [node = "node", ...before] = launcher.command;
-  const line = inNetns(layout.netnsOf(program.netns), node, [...before, ...program.args, "--ready-fd", "3"]);
+  const args = [...before, ...program.args, "--ready-fd", "3"];
+  const line =
+    program.netns === undefined
+      ? { command: node, args }
+      : inNetns(layout.netnsOf(program.netns), node, args);
   const child = start(line.command, line.args, {
     detached: true,
     stdio: ["ignore", output, output, "pipe"],

@@ -21,8 +21,8 @@ export interface LabProgram {
   readonly cluster: string;
   /** The node it makes up, for node programs. */
   readonly node: string | undefined;
-  /** Network namespace in which it runs. */
-  readonly netns: string;
+  /** Network namespace in which it runs; undefined: that of the machine. */
+  readonly netns: string | undefined;
   readonly args: readonly string[];
   /** Made before it starts. */
   readonly folder?: string;
@@ -51,7 +51,7 @@ export function extraKubeconfig(extra: Pick<ExtraProgram, "command">): string {
 
 /** The programs that the owner of the lab added to this cluster. */
 export function extrasOf({ extras }: Pick<LabSpec, "extras">, cluster: LabCluster): readonly ExtraProgram[] {
-  return extras.filter((it) => it.on === (cluster.index === 0 ? "hub" : "nodes"));
+  return extras.filter((it) => (cluster.index === 0 ? it.on !== "nodes" : it.on === "nodes"));
 }
 
 export function nodeKubeconfig(node: Pick<LabNode, "name">): string {
@@ -147,6 +147,10 @@ function extraPrograms(topology: LabTopology, layout: LabLayout, cluster: LabClu
       command,
       ...extra.args.map((it) => it.replaceAll(/\{(\w+)\}/g, (word, name: string) => values[name] ?? word)),
     ];
+    if (extra.on === "machine") {
+      const args = filled({ ...everywhere, lab: layout.root });
+      return [{ ...common, name: `machine/${command}`, node: undefined, netns: undefined, args }];
+    }
     if (extra.on === "hub") {
       const state = join(dir, command);
       const args = filled({ ...everywhere, state, v4: uplink.v4, v6: uplink.v6 });

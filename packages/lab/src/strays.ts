@@ -22,6 +22,7 @@ export async function endStrays(
 ): Promise<void> {
   const strayed = new Set<number>();
   for (const program of planPrograms(topology, layout)) {
+    if (program.netns === undefined) continue;
     const pid = runningPid(layout, program.name);
     const inode = pid === undefined ? undefined : await inodeOf(`/proc/${pid}/ns/net`);
     if (inode !== undefined && inode !== (await namedInode(layout, program.netns))) strayed.add(inode);

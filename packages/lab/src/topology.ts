@@ -82,14 +82,17 @@ export interface LabSpec {
 export interface ExtraProgram {
   /** A command of the executable. */
   readonly command: string;
-  /** "nodes": in the network of each node of the members, also of bare ones. "hub": in that of the hub. */
-  readonly on: "nodes" | "hub";
+  /**
+   * "nodes": in the network of each node of the members, also of bare ones. "hub": in that of the hub. "machine": in the machine's own, for
+   * what changes the lab.
+   */
+  readonly on: "nodes" | "hub" | "machine";
   /** The user of its requests to the API server of its cluster. */
   readonly user: string;
   /**
    * Its arguments, in which these words are replaced: {kubeconfig}, {cluster} and {state}, a folder of its own. On a node: {node}, its
    * name, {netns}, the file of its network namespace, and {cri}, the socket of its container runtime; {state} stays with the
-   * node. At the hub: {v4} and {v6}, its addresses for the outside.
+   * node. At the hub: {v4} and {v6}, its addresses for the outside. On the machine, whose {kubeconfig} is of the hub: {lab}, the lab's folder.
    */
   readonly args: readonly string[];
 }

@@ -16,7 +16,7 @@ import { killNode, type Lab } from "./faults.ts";
 import { nodeNetns } from "./places.ts";
 import { planPrograms } from "./programs.ts";
 import { endProcesses, forgetProcess, runningPid } from "./processes.ts";
-import { type LabState, writeState } from "./state.ts";
+import type { LabState } from "./state.ts";
 import type { LabCluster, LabNode, LabRelease } from "./topology.ts";
 import { unmountBelow } from "./teardown.ts";
 import { connectCluster, type Report, startMissing } from "./up.ts";
@@ -28,6 +28,9 @@ export interface UpgradeOptions {
   /** How long the pods of one node may take to leave it. Unit: milliseconds. */
   readonly drainMs: number;
 }
+
+/** Changes what is on disk of a lab, in which others may change other clusters. */
+export type ChangeState = (change: (state: LabState) => LabState) => Promise<LabState>;
 
 /** A new node has a minute to be ready: it has nothing to fetch. Unit: milliseconds. */
 const NODE_READY_MS = 60_000;
@@ -42,16 +45,19 @@ const GRACE_MS = 10_000;
 export async function upgradeCluster(
   lab: Lab,
   options: UpgradeOptions,
-  report: Report,
+  steps: UpgradeSteps,
   signal: AbortSignal,
 ): Promise<void> {
-  const upgrade = new Upgrade(lab, options, { report, signal });
+  const upgrade = new Upgrade(lab, options, { ...steps, signal });
   if (options.parts !== "nodes") await upgrade.controlPlane();
   if (options.parts !== "control-plane") await upgrade.nodes();
 }
 
-interface Steps {
+export interface UpgradeSteps {
   readonly report: Report;
+  readonly changeState: ChangeState;
+}
+interface Steps extends UpgradeSteps {
   readonly signal: AbortSignal;
 }
 
@@ -87,12 +93,13 @@ class Upgrade {
     return systemDeps(this.#lab.context.log);
   }
 
-  #write(change: Partial<LabCluster>): void {
+  async #write(change: Partial<LabCluster>): Promise<void> {
     const { name } = this.#cluster;
-    const { topology } = this.#state;
-    const clusters = topology.clusters.map((it) => (it.name === name ? { ...it, ...change } : it));
-    this.#state = { ...this.#state, topology: { ...topology, clusters } };
-    writeState(this.#lab.layout, this.#state);
+    this.#state = await this.#steps.changeState((state) => {
+      const { topology } = state;
+      const clusters = topology.clusters.map((it) => (it.name === name ? { ...it, ...change } : it));
+      return { ...state, topology: { ...topology, clusters } };
+    });
   }
 
   async controlPlane(): Promise<void> {
@@ -120,7 +127,7 @@ class Upgrade {
   }
 
   async #restartApiServer(release: LabRelease): Promise<void> {
-    this.#write({ release });
+    await this.#write({ release });
     await this.#end((it) => it.name === `${this.#cluster.name}/apiserver`);
     await this.#start((it) => it.name === `${this.#cluster.name}/apiserver`);
   }
@@ -156,7 +163,7 @@ class Upgrade {
     const { release } = this.#options;
     if (spare !== undefined) {
       report(`${spare.name} with ${release}`);
-      this.#write({ nodes: [...this.#cluster.nodes, { ...spare, release }], spare: undefined });
+      await this.#write({ nodes: [...this.#cluster.nodes, { ...spare, release }], spare: undefined });
     }
     const { topology } = this.#state;
     await buildNetwork(topology, layout, signal);
@@ -197,7 +204,7 @@ class Upgrade {
     const { signal } = this.#steps;
     const programs = planPrograms(this.#state.topology, layout).filter((it) => it.node === old.name);
     const nodes = this.#cluster.nodes.filter((it) => it.name !== old.name);
-    this.#write({ nodes, spare: old });
+    await this.#write({ nodes, spare: old });
     await buildNetwork(this.#state.topology, layout, signal);
     await killNode(this.#lab, old, programs, signal);
     await deleteNetns(layout.netnsOf(nodeNetns(old)), signal);

@@ -28,12 +28,12 @@ export function stateRoot(): string {
     : join(runtime, "fairlead");
 }
 
-export function labContext(): LabContext {
+export function labContext(root = stateRoot()): LabContext {
   const entry = ownEntry();
   // Made with the bundle of a checkout; elsewhere there is none.
   const cache = entry === undefined ? "" : join(dirname(entry), "compile-cache");
   return {
-    stateRoot: stateRoot(),
+    stateRoot: root,
     clock: systemClock,
     log: silentLogger,
     fleet: fleetInstall,
@@ -51,9 +51,9 @@ export function labContext(): LabContext {
 }
 
 /** A lab that is there. @throws `LAB_NOT_FOUND` */
-export function openLab(name: string): Lab {
+export function openLab(name: string, root = stateRoot()): Lab {
   checkLabName(name);
-  const context = labContext();
+  const context = labContext(root);
   const layout = labLayout(context.stateRoot, name);
   return { context, layout, state: requireState(layout, name) };
 }

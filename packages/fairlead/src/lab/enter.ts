@@ -76,6 +76,11 @@ function netnsOfPlace(lab: Lab, place: string): string {
     case "node":
       return lab.layout.netnsOf(nodeNetns(target.node));
     case "process":
+      if (target.program.netns === undefined)
+        throw new FleetError(
+          "OPTION_INVALID",
+          `${place} runs in the machine's own network: no shell is needed`,
+        );
       return lab.layout.netnsOf(target.program.netns);
     case "cluster":
     case "link":

@@ -36,6 +36,7 @@ export function command(): Command {
     )
     .option("--bare", "only clusters, the hub with nodes too, to install charts and join as on real clusters")
     .option("--network-policy", "with topology flat, too, run fairlead node, which enforces network policies")
+    .option("--upgrades", "run a program that upgrades clusters as update runs ask")
     .option("--no-fleet", "do not join the clusters to the hub")
     .action(async (options) => (await import("./up.ts")).up(options));
   lab

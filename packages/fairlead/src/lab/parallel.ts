@@ -1,7 +1,12 @@
-import { NODE_ACCESS, type ProgramAccess, RELAY_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import {
+  EXTERNAL_UPGRADER_ACCESS,
+  NODE_ACCESS,
+  type ProgramAccess,
+  RELAY_ACCESS,
+} from "@fairlead/fleet/authz/programs.ts";
 import type { ExtraProgram } from "@fairlead/lab/topology.ts";
 
-/** The programs of networks between clusters that not every lab runs. */
+/** Programs that not every lab runs. */
 
 /** With topology flat: it enforces policies. */
 export const NODE_PROGRAM: ExtraProgram = {
@@ -34,12 +39,21 @@ export const PARALLEL_PROGRAMS: readonly ExtraProgram[] = [
   NODE_PROGRAM,
 ];
 
+/** Carries out what update runs ask for. */
+export const UPGRADE_PROGRAM: ExtraProgram = {
+  command: "lab-upgrader",
+  on: "machine",
+  user: "fairlead:lab-upgrader",
+  args: ["--kubeconfig", "{kubeconfig}", "--lab", "{lab}"],
+};
+
 const ACCESS: ReadonlyMap<string, ProgramAccess> = new Map([
   ["relay", RELAY_ACCESS],
   ["node", NODE_ACCESS],
+  ["lab-upgrader", EXTERNAL_UPGRADER_ACCESS],
 ]);
 
-/** The rights of a program of `PARALLEL_PROGRAMS`. */
+/** The rights of one of these programs. */
 export function accessOfExtra({ command }: Pick<ExtraProgram, "command">): ProgramAccess | undefined {
   return ACCESS.get(command);
 }

@@ -8,7 +8,7 @@ import { bringUp, type LabUp } from "@fairlead/lab/up.ts";
 import { searchPath } from "@fairlead/base/program/kubectl.ts";
 import { labContext, untilInterrupted } from "./context.ts";
 import { joinMembers } from "./fleet.ts";
-import { NODE_PROGRAM, PARALLEL_PROGRAMS } from "./parallel.ts";
+import { NODE_PROGRAM, PARALLEL_PROGRAMS, UPGRADE_PROGRAM } from "./parallel.ts";
 import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
 
 interface UpOptions {
@@ -25,6 +25,7 @@ interface UpOptions {
   readonly fleet: boolean;
   readonly bare?: true | undefined;
   readonly networkPolicy?: true | undefined;
+  readonly upgrades?: true | undefined;
 }
 
 export async function up(options: UpOptions): Promise<void> {
@@ -59,9 +60,9 @@ export async function up(options: UpOptions): Promise<void> {
   );
 }
 
-function extrasOf({ topology, networkPolicy }: UpOptions): readonly ExtraProgram[] {
-  if (topology === "nat") return PARALLEL_PROGRAMS;
-  return networkPolicy === true ? [NODE_PROGRAM] : [];
+function extrasOf({ topology, networkPolicy, upgrades }: UpOptions): readonly ExtraProgram[] {
+  const network = topology === "nat" ? PARALLEL_PROGRAMS : networkPolicy === true ? [NODE_PROGRAM] : [];
+  return [...network, ...(upgrades === true ? [UPGRADE_PROGRAM] : [])];
 }
 
 async function bringUpOrSayWhatToDo(

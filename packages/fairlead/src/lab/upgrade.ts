@@ -2,7 +2,8 @@ import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { LAB_RELEASES } from "@fairlead/lab/topology.ts";
-import { upgradeCluster } from "@fairlead/lab/upgrade.ts";
+import { type ChangeState, upgradeCluster } from "@fairlead/lab/upgrade.ts";
+import { writeState } from "@fairlead/lab/state.ts";
 import { openLab, untilInterrupted } from "./context.ts";
 import { lockExisting } from "./faults.ts";
 import { inOwnNamespace } from "./user-namespace.ts";
@@ -31,12 +32,16 @@ export async function upgrade(cluster: string, options: UpgradeOptions): Promise
   using _lock = await lockExisting(options, signal);
   const startMs = systemClock.monotonic();
   const parts = controlPlaneOnly === true ? "control-plane" : nodesOnly === true ? "nodes" : "all";
-  await upgradeCluster(
-    openLab(options.name),
-    { cluster, release, parts, drainMs },
-    (step) => console.log(`  ${step}`),
-    signal,
-  );
+  const lab = openLab(options.name);
+  let { state } = lab;
+  // The lock is held until the end.
+  const changeState: ChangeState = (change) => {
+    state = change(state);
+    writeState(lab.layout, state);
+    return Promise.resolve(state);
+  };
+  const report = (step: string): void => console.log(`  ${step}`);
+  await upgradeCluster(lab, { cluster, release, parts, drainMs }, { report, changeState }, signal);
   const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
   console.log(`${cluster} has Kubernetes ${release} (${seconds} s).`);
 }

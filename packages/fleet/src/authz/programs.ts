@@ -324,6 +324,18 @@ export const MEMBER_UPGRADES_ACCESS: ProgramAccess = {
   system: [allow(CRON_JOBS, ["get"]), allow(JOBS, ["get", ...WATCH, "create"])],
 };
 
+/** On the hub: a program that carries out the upgrades of members whose engine is "External". */
+export const EXTERNAL_UPGRADER_ACCESS: ProgramAccess = {
+  name: "fairlead-external-upgrader",
+  cluster: [
+    allow(CLUSTER_UPGRADES, WATCH),
+    allow(CLUSTER_UPGRADES, ["patch"], { subresource: "status" }),
+    // Mailboxes are for their members, the hub and those who have this.
+    allow(ADMINISTER, [ADMINISTER.verb]),
+  ],
+  system: [],
+};
+
 export const DNS_ACCESS: ProgramAccess = {
   name: "fairlead-dns",
   cluster: [

@@ -16,7 +16,7 @@ import {
   type ClusterUpgradeStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { localUpgrader } from "#updates/engines/local.ts";
+import { EXTERNAL_ENGINE, localUpgrader } from "#updates/engines/local.ts";
 import { UPGRADE_LABEL, type UpgradeOperation } from "#updates/engines/upgrader.ts";
 import type { Ranges } from "../membership/ranges.ts";
 import { membershipOf, type Session } from "../session.ts";
@@ -56,7 +56,8 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
         // Not before: members that are not upgraded this way may not read Jobs.
         if (upgrade.spec.operation !== undefined && upgrade.spec.engine.startsWith("Job:"))
           jobs.start(stop.signal);
-        return carryOut(session, nodes.store.list(), upgrade, signal);
+        const act = upgrade.spec.engine === EXTERNAL_ENGINE ? lookOn : carryOut;
+        return act(session, nodes.store.list(), upgrade, signal);
       },
       concurrency: 1,
       sources: [watching(upgrades, always), watching(nodes, always)],
@@ -79,6 +80,17 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
       await jobs[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Of an upgrade that another program carries out and reports. */
+async function lookOn(
+  session: Session,
+  nodes: Iterable<Node>,
+  upgrade: ClusterUpgrade,
+  signal: AbortSignal,
+): Promise<ReconcileResult | void> {
+  await report(session, upgrade, await readCluster(session.local, nodes, signal), signal);
+  if (upgrade.status?.operation?.state === "Running") return { requeueAfterMs: LOOK_MS };
 }
 
 async function carryOut(
@@ -134,7 +146,8 @@ async function report(
   status: ClusterUpgradeStatus,
   signal: AbortSignal,
 ): Promise<void> {
-  if (sameJson(status, upgrade.status)) return;
+  const { operation: _operation, ...rest } = upgrade.status ?? {};
+  if (sameJson(status, upgrade.spec.engine === EXTERNAL_ENGINE ? rest : upgrade.status)) return;
   const { namespace = "", name } = upgrade.metadata;
   await applyIfChanged(hub, CLUSTER_UPGRADES, {
     current: upgrade,

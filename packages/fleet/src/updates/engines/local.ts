@@ -5,6 +5,9 @@ import type { ClusterUpgrader, ReadCluster } from "./upgrader.ts";
 
 /** Engines that run in the cluster that they upgrade. Their names are the beginning of annotation `fairlead.dev/upgrader`. */
 
+/** Carried out by a program that watches ClusterUpgrades on the hub, and reports the operation there: the member reports all else. */
+export const EXTERNAL_ENGINE = "External";
+
 /** @throws {FleetError} `PRECONDITION_FAILED` if there is no such engine. */
 export function localUpgrader(engine: string, client: KubeClient, read: ReadCluster): ClusterUpgrader {
   const [kind, ...rest] = engine.split(":");
@@ -12,6 +15,6 @@ export function localUpgrader(engine: string, client: KubeClient, read: ReadClus
   if (kind === "Job" && argument !== "") return new JobUpgrader(client, argument, read);
   throw new FleetError(
     "PRECONDITION_FAILED",
-    `annotation fairlead.dev/upgrader: ${JSON.stringify(engine)} is not an engine; use Job:NAME, where NAME is a CronJob in fleet-system`,
+    `annotation fairlead.dev/upgrader: ${JSON.stringify(engine)} is not an engine; use Job:NAME, where NAME is a CronJob in fleet-system, or ${EXTERNAL_ENGINE}`,
   );
 }

@@ -22,8 +22,14 @@ export function nodeLabels({ name, zone, info }: NodeFacts): Record<string, stri
     "kubernetes.io/hostname": name,
     "kubernetes.io/os": "linux",
     "kubernetes.io/arch": info["architecture"] ?? "",
+    "fairlead.dev/node-image": nodeImage(info["kubeletVersion"] ?? ""),
     ...(zone === undefined ? {} : { "topology.kubernetes.io/zone": zone }),
   };
+}
+
+/** A node of a lab has nothing but its kubelet: "lab-1.36.0" for "v1.36.0+fairlead". */
+function nodeImage(kubeletVersion: string): string {
+  return `lab-${kubeletVersion.replace(/^v/, "").replace(/\+.*/, "")}`;
 }
 
 export function newNode(facts: NodeFacts): Node {
