@@ -18,6 +18,17 @@ import {
   RELAY_ACCESS,
   type ProgramAccess,
 } from "@fairlead/fleet/authz/programs.ts";
+import type {
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+} from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import {
+  bindingOf,
+  GUARD_RAILS,
+  MEMBER_LABELS_POLICY,
+  WORKLOAD_POLICY,
+} from "@fairlead/fleet/authz/policies/guard-rails.ts";
+import { PLACEMENT_POLICIES } from "@fairlead/fleet/authz/policies/placements.ts";
 import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
 
 /** What the charts take from the programs' own declarations: path below the root, and text. */
@@ -32,7 +43,19 @@ export function chartFiles(): ReadonlyMap<string, string> {
         placements: HUB_PLACEMENT_ACCESS.cluster,
       }),
     ],
-    ["charts/fairlead-hub/files/policies.yaml", policies()],
+    [
+      "charts/fairlead-hub/files/policies.yaml",
+      policies("what the hub's API server refuses in mailboxes", MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS),
+    ],
+    [
+      "charts/fairlead-hub/files/guard-rails.yaml",
+      policies("what it refuses in the hub as a whole", [...GUARD_RAILS, ...PLACEMENT_POLICIES]),
+    ],
+    ["charts/fairlead-hub/files/workloads.yaml", policies("the hub runs no workloads", [WORKLOAD_POLICY])],
+    [
+      "charts/fairlead-hub/files/member-labels.yaml",
+      policies("labels of members are changed elsewhere", [MEMBER_LABELS_POLICY]),
+    ],
     [
       "charts/fairlead-member/files/rules.yaml",
       rules(MEMBER_ACCESS, MEMBER_CRDS, {
@@ -69,10 +92,15 @@ function rules(
   return `# Made by "npm run generate" from what the programs declare. crds: the Job that installs the kinds.\n${stringify(made)}`;
 }
 
-function policies(): string {
+function policies(
+  what: string,
+  of: readonly ValidatingAdmissionPolicy[],
+  bindings: readonly ValidatingAdmissionPolicyBinding[] = of.map(bindingOf),
+): string {
   const all = [
-    ...MAILBOX_POLICIES.map((it) => ({ kind: "ValidatingAdmissionPolicy", ...it })),
-    ...MAILBOX_POLICY_BINDINGS.map((it) => ({ kind: "ValidatingAdmissionPolicyBinding", ...it })),
+    ...of.map((it) => ({ kind: "ValidatingAdmissionPolicy", ...it })),
+    ...bindings.map((it) => ({ kind: "ValidatingAdmissionPolicyBinding", ...it })),
   ].map((it) => ({ ...it, apiVersion: "admissionregistration.k8s.io/v1" }));
-  return `# Made by "npm run generate": what the hub's API server refuses in mailboxes.\n${stringify(all, { aliasDuplicateObjects: false })}`;
+  return `# Made by "npm run generate": ${what}.
+${stringify(all, { aliasDuplicateObjects: false })}`;
 }

@@ -7,7 +7,8 @@ import { type Access, rulesOf } from "@fairlead/fleet/authz/access.ts";
 import { MAILBOX, RENEW_TOKEN, VIEW } from "@fairlead/fleet/authz/mailbox.ts";
 import { accessManifests, type Manifest } from "@fairlead/fleet/authz/manifests.ts";
 import { PROGRAMS } from "@fairlead/fleet/authz/programs.ts";
-import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
+import { HUB_POLICIES, HUB_POLICY_BINDINGS, OPTIONAL_POLICIES } from "@fairlead/fleet/authz/policies/all.ts";
+import { bindingOf } from "@fairlead/fleet/authz/policies/guard-rails.ts";
 import { apiVersionOf } from "@fairlead/kube/api/meta/resource.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 
@@ -17,14 +18,24 @@ export function rbacManifests(): ReadonlyMap<string, string> {
   const account = (name: string) =>
     ({ kind: "ServiceAccount", name, namespace: FLEET_SYSTEM_NAMESPACE }) as const;
   const policies: Manifest[] = [
-    ...MAILBOX_POLICIES.map((object) => ({ of: VALIDATING_ADMISSION_POLICIES, object })),
-    ...MAILBOX_POLICY_BINDINGS.map((object) => ({ of: VALIDATING_ADMISSION_POLICY_BINDINGS, object })),
+    ...HUB_POLICIES.map((object) => ({ of: VALIDATING_ADMISSION_POLICIES, object })),
+    ...HUB_POLICY_BINDINGS.map((object) => ({ of: VALIDATING_ADMISSION_POLICY_BINDINGS, object })),
   ];
   return new Map([
     ...PROGRAMS.map(
       (it) => [`${folder}/${it.name}.yaml`, render(accessManifests(it, account(it.of ?? it.name)))] as const,
     ),
     [`${folder}/policies.yaml`, render(policies)],
+    ...OPTIONAL_POLICIES.map(
+      (object) =>
+        [
+          `${folder}/${object.metadata.name}.yaml`,
+          render([
+            { of: VALIDATING_ADMISSION_POLICIES, object },
+            { of: VALIDATING_ADMISSION_POLICY_BINDINGS, object: bindingOf(object) },
+          ]),
+        ] as const,
+    ),
     ["docs/reference/rbac.md", reference()],
   ]);
 }
@@ -68,8 +79,8 @@ reads the view. Role \`fleet-routes-reader\` in \`fleet-view-default\` permits m
 ${table("in the view", VIEW)}
 ## Policies
 
-ValidatingAdmissionPolicies (Kubernetes 1.30 or newer) for the namespaces \`fleet-member-*\` and \`fleet-view-*\` of the hub. They bind
-all clients, whatever RBAC grants. The controllers check contents again. \`fairlead-annotations\` rejects nothing: it warns clients that write an
+ValidatingAdmissionPolicies (Kubernetes 1.30 or newer) of the hub: for its namespaces \`fleet-member-*\` and \`fleet-view-*\`, for the contents of placements, overrides and
+taints, and [guard rails](../guide/guard-rails.md) for the hub as a whole. They hold whatever RBAC grants, and fail closed. The controllers check contents again. \`fairlead-annotations\` rejects nothing: it warns clients that write an
 unknown annotation of \`fairlead.dev/\` on a namespace or a MemberCluster.
 
 A user with the verb \`administer\` on \`mailboxes.fairlead.dev\` may do what the hub may do; this custom verb has no other meaning. Members of \`system:masters\` have
@@ -85,18 +96,20 @@ rules:
 
 | policy | for | refuses unless |
 | --- | --- | --- |
-${MAILBOX_POLICIES.map(
-  ({ metadata, spec }) =>
-    `| \`${metadata.name}\` | ${[
-      ...new Set(
-        spec.matchConstraints.resourceRules.map(
-          (it) => `${it.operations.join("/").toLowerCase()} ${it.resources.join(", ")}`,
+${[...HUB_POLICIES, ...OPTIONAL_POLICIES]
+  .map(
+    ({ metadata, spec }) =>
+      `| \`${metadata.name}\` | ${[
+        ...new Set(
+          spec.matchConstraints.resourceRules.map(
+            (it) => `${it.operations.join("/").toLowerCase()} ${it.resources.join(", ")}`,
+          ),
         ),
-      ),
-    ].join("<br>")} | ${spec.validations
-      .map((it) => (it.message ?? it.messageExpression ?? "").replaceAll("|", "\\|"))
-      .join("<br>")} |`,
-).join("\n")}
+      ].join("<br>")} | ${spec.validations
+        .map((it) => (it.message ?? it.messageExpression ?? "").replaceAll("|", "\\|"))
+        .join("<br>")} |`,
+  )
+  .join("\n")}
 `;
 }
 

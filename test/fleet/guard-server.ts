@@ -33,8 +33,8 @@ import { testDeps } from "../support/fleet.ts";
 
 export interface GuardedHub extends AsyncDisposable {
   readonly admin: KubeClient;
-  /** A client with a certificate for `user`. */
-  as(user: string): Promise<KubeClient>;
+  /** A client with a certificate for `user` in `groups`. */
+  as(user: string, groups?: readonly string[]): Promise<KubeClient>;
 }
 
 const MEMBERS = ["a", "b"] as const;
@@ -59,14 +59,15 @@ export async function startGuardedHub(kind: "embedded" | "real"): Promise<Guarde
   const clients = new Map<string, KubeClient>();
   return {
     admin,
-    async as(user) {
-      const known = clients.get(user);
+    async as(user, groups = []) {
+      const who = [user, ...groups].join(" ");
+      const known = clients.get(who);
       if (known !== undefined) return known;
-      const { cert, key } = await issueClientCertificate(ca, { commonName: user });
+      const { cert, key } = await issueClientCertificate(ca, { commonName: user, organizations: groups });
       const client = held.use(
         connect({ ...config, credentials: fixedCredentials({ certificate: cert, key }) }, testDeps(user)),
       );
-      clients.set(user, client);
+      clients.set(who, client);
       return client;
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),

@@ -134,7 +134,9 @@ export function userOf(program: ProgramAccess): string {
 /** Lets each program in by a token that is its name. */
 export function tokensOf(programs: readonly ProgramAccess[]): AuthenticationOptions {
   return {
-    staticTokens: new Map(programs.map((it) => [it.name, { name: userOf(it), groups: [] }] as const)),
+    staticTokens: new Map(
+      programs.map((it) => [it.name, { name: userOf(it), groups: ["system:serviceaccounts"] }] as const),
+    ),
   };
 }
 

@@ -48,3 +48,20 @@ hub
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* Text unless Pods are to be kept out of the hub: guardRails.workloads. */}}
+{{- define "fairlead.runsWorkloads" -}}
+{{- if eq .Values.guardRails.workloads "allow" -}}
+allowed
+{{- else if eq .Values.guardRails.workloads "auto" -}}
+{{- if lookup "v1" "Secret" (include "fairlead.namespace" .) "fairlead-hub" -}}
+member
+{{- else -}}
+{{- range (lookup "v1" "Pod" "" "").items -}}
+{{- if not (or (hasPrefix "fleet-" .metadata.namespace) (hasPrefix "kube-" .metadata.namespace)) -}}
+{{ .metadata.name }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -16,6 +16,16 @@ describe("the programs of a lab", () => {
     expect(argumentsOf("ipv4").filter(isIpv6)).toEqual([]);
   });
 
+  it("run no workload controllers, nodes or load balancers in the hub, which holds objects for members", () => {
+    const programs = planPrograms(
+      planTopology({ ...DEFAULT_SPEC, members: 2 }, 64),
+      labLayout("/labs", "demo"),
+    );
+    const ofHub = programs.filter((it) => it.cluster === "hub").map((it) => it.args[0]);
+    expect(new Set(ofHub)).toEqual(new Set(["apiserver", "hub"]));
+    expect(programs.filter((it) => it.args[0] === "lab-controllers")).toHaveLength(2);
+  });
+
   it("include those that its owner adds, on the nodes of members and at the hub, each with a credential of its own", async () => {
     const spec: LabSpec = {
       ...DEFAULT_SPEC,

@@ -7,9 +7,10 @@ import type { ReviewDefinition } from "#registry/types.ts";
 import { resolveDefinition } from "#schema/definitions.ts";
 import { methodNotAllowed } from "#status.ts";
 import { mediaType, parseBodySteps, refuseUnstorable } from "./body.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { Exchange } from "./exchange.ts";
 import { negotiate } from "./negotiate.ts";
-import { asObject } from "./objects.ts";
+import { asObject, writeRequest } from "./objects.ts";
 import { parseFieldManager, parseFieldValidation } from "./options.ts";
 import type { ResourceTarget } from "./path.ts";
 
@@ -44,6 +45,7 @@ export async function serveReview(
     before: undefined,
     after: checked,
   });
+  await admitForParent(registry, exchange, { target, definition, object });
   const answer = await definition.review({
     object,
     user: exchange.user,
@@ -54,6 +56,26 @@ export async function serveReview(
   });
   await exchange.sendJson(201, JSON.stringify(answer), format);
   return true;
+}
+
+/** A request for a token is admitted as what it is: a write of a part of its account (KEP-1205). */
+async function admitForParent(
+  registry: Registry,
+  exchange: Exchange,
+  { target, definition, object }: { target: ResourceTarget; definition: ReviewDefinition; object: ApiObject },
+): Promise<void> {
+  const { namespace, name, subresource } = target;
+  if (subresource === "") return;
+  const parent = registry.catalog.resource(target.group, target.version, target.plural);
+  if (parent === undefined) return;
+  const [version = "", group = ""] = (definition.kindApiVersion ?? versionOf(definition))
+    .split("/")
+    .toReversed();
+  const kind = { group, version, kind: definition.kind };
+  const request = writeRequest(exchange, { definition: parent, namespace, name, subresource });
+  await registry.attempt(request, (write) => {
+    registry.admit(write, { operation: "CREATE", object, old: undefined, kind });
+  });
 }
 
 function versionOf({ group, version }: ReviewDefinition): string {

@@ -12,7 +12,8 @@ import {
 } from "@fairlead/fleet/authz/programs.ts";
 import { HUB_MANAGER, MEMBER_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
-import { installPolicies } from "@fairlead/fleet/authz/policies/install.ts";
+import { WORKLOAD_POLICY } from "@fairlead/fleet/authz/policies/guard-rails.ts";
+import { installPolicies, installPolicy } from "@fairlead/fleet/authz/policies/install.ts";
 import { installCrds, installMissingCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { PROGRAM_USERS } from "@fairlead/lab/certificates.ts";
@@ -27,6 +28,7 @@ export const fleetInstall: FleetInstall = {
     await Promise.all([
       installCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal),
       installPolicies(client, deps.log, signal),
+      installPolicy(client, WORKLOAD_POLICY, signal),
       grant(
         client,
         [

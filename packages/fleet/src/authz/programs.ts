@@ -1,6 +1,7 @@
 import {
   VALIDATING_ADMISSION_POLICIES,
   VALIDATING_ADMISSION_POLICY_BINDINGS,
+  VALIDATING_WEBHOOK_CONFIGURATIONS,
 } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import {
@@ -48,7 +49,8 @@ import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { NODE_AGENTS } from "#api/fairlead.dev/node-agents.ts";
 import { ADMINISTER } from "./policies/cel.ts";
-import { MAILBOX_POLICIES } from "./policies/policies.ts";
+import { HUB_POLICIES } from "./policies/all.ts";
+import { KUBEFLEET_WEBHOOKS } from "./policies/install.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
 import {
   CILIUM_CIDR_GROUPS,
@@ -102,7 +104,7 @@ function elects(names: readonly string[]): readonly Access[] {
 /** Checks that fleet-system exists; the installer creates it. */
 const SYSTEM_NAMESPACE = allow(NAMESPACES, ["get"], { names: [FLEET_SYSTEM_NAMESPACE] });
 
-const policyNames = MAILBOX_POLICIES.map((it) => it.metadata.name);
+const policyNames = HUB_POLICIES.map((it) => it.metadata.name);
 
 export const HUB_ACCESS: ProgramAccess = {
   name: "fairlead-hub",
@@ -115,6 +117,8 @@ export const HUB_ACCESS: ProgramAccess = {
     // What it finds in place it need not install.
     allow(VALIDATING_ADMISSION_POLICIES, ["get"], { names: policyNames }),
     allow(VALIDATING_ADMISSION_POLICY_BINDINGS, ["get"], { names: policyNames }),
+    // Whether KubeFleet's hub agent enforces the same.
+    allow(VALIDATING_WEBHOOK_CONFIGURATIONS, ["get"], { names: KUBEFLEET_WEBHOOKS }),
     allow(ADMINISTER, [ADMINISTER.verb]),
     // Mailboxes, and the namespaces of exported services.
     allow(NAMESPACES, [...WATCH, "create", "patch", "delete"]),

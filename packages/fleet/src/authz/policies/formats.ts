@@ -17,13 +17,13 @@ import { isLabel, quoted } from "./cel.ts";
 const NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?";
 const SUBDOMAIN = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 /** Source of the lengths: 63 for a name, 253 for its prefix. */
-function isQualified(text: string): string {
+export function isQualified(text: string): string {
   return `(${text}.matches(${quoted(`^(${SUBDOMAIN}/)?${NAME}$`)}) && ${text}.size() <= 317 && ${text}.split("/")[${text}.split("/").size() - 1].size() <= 63 && ${text}.split("/")[0].size() <= 253)`;
 }
-function isLabelValue(text: string): string {
+export function isLabelValue(text: string): string {
   return `(${text}.size() <= 63 && ${text}.matches(${quoted(`^(${NAME})?$`)}))`;
 }
-function isSubdomain(text: string): string {
+export function isSubdomain(text: string): string {
   return `(${text}.size() <= 253 && ${text}.matches(${quoted(`^${SUBDOMAIN}$`)}))`;
 }
 function isPortName(text: string): string {

@@ -21,6 +21,7 @@ import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1
 import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS, VIRTUAL_IPS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { CLUSTER_UPGRADES } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { ANNOTATION_POLICY } from "./annotations.ts";
 import { PROFILE_POLICY } from "./profiles.ts";
 import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
@@ -102,7 +103,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
     name: "fairlead-mailbox-owner",
     rules: [
       ...on(ALL_WRITES, OF_MEMBERS),
-      ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS, GATEWAYS, CLUSTER_UPGRADES], "status"),
+      ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS, GATEWAYS, CLUSTER_UPGRADES, WORKS], "status"),
     ],
     only: [IN_MAILBOX],
     variables: WHO,
@@ -126,7 +127,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
         VIRTUAL_IPS,
         CLUSTER_UPGRADES,
       ]),
-      ...on(["CREATE", "DELETE"], [ENDPOINT_SLICE_IMPORTS]),
+      ...on(["CREATE", "DELETE"], [ENDPOINT_SLICE_IMPORTS, WORKS]),
       ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS, IDENTITY_DEMANDS], "status"),
     ],
     only: [IN_MAILBOX_OR_VIEW],
@@ -153,16 +154,16 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
       },
     ],
   }),
-  // Legacy agents keep a finalizer and their measurements on their copies.
+  // Members put finalizers on Works; legacy agents also keep their measurements on their copies.
   policy({
     name: "fairlead-copies",
-    rules: on(["UPDATE"], [ENDPOINT_SLICE_IMPORTS]),
+    rules: on(["UPDATE"], [ENDPOINT_SLICE_IMPORTS, WORKS]),
     only: [IN_MAILBOX_OR_VIEW],
     variables: WHO,
     validations: [
       {
         expression:
-          "variables.isAdministrator || variables.isController || (variables.isOwner && object.spec == oldObject.spec)",
+          "variables.isAdministrator || variables.isController || (variables.isOwner && object.?spec == oldObject.?spec)",
         message: "only the hub may change spec; the member of this namespace may change metadata",
         reason: "Forbidden",
       },

@@ -6,7 +6,7 @@ import {
   VALIDATING_ADMISSION_POLICIES,
   type ValidatingAdmissionPolicy,
 } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
-import { MAILBOX_POLICIES } from "#authz/policies/policies.ts";
+import { HUB_POLICIES } from "#authz/policies/all.ts";
 import { installPolicies } from "#authz/policies/install.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds.ts";
@@ -27,7 +27,7 @@ export function kindsStep(joining: Joining, where: "hub" | "member"): Step {
   const { deps, signal } = joining;
   const side = joining[where];
   const [crds, fieldManager] = where === "hub" ? [HUB_CRDS, HUB_MANAGER] : [MEMBER_CRDS, MEMBER_MANAGER];
-  const policies = where === "hub" ? MAILBOX_POLICIES : [];
+  const policies = where === "hub" ? HUB_POLICIES : [];
   return {
     title: `install the CRDs in ${side.who}`,
     plan: () =>

@@ -13,6 +13,7 @@ import { checkReachability } from "./checks/reachability.ts";
 import { checkReachable, clusterUid } from "./clusters.ts";
 import { awaitStep } from "./join-await.ts";
 import { checkBoth, refuseFailed } from "./join-checks.ts";
+import { workloadsStep } from "./join-guard-rails.ts";
 import { installSteps } from "./join-install.ts";
 import type { JoinDeps, JoinOptions } from "./join-options.ts";
 import { equipStep } from "./join-credentials.ts";
@@ -119,6 +120,7 @@ function stepsOf(joining: Joining): readonly Step[] {
     prepareMemberStep(joining),
     ...reachabilityStep(joining),
     registerStep(joining),
+    workloadsStep(joining),
     equipStep(joining),
     ...installSteps(joining),
     ...(options.waitForAgents === false ? [] : [awaitStep(joining)]),

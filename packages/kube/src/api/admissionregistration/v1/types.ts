@@ -50,3 +50,32 @@ export const VALIDATING_ADMISSION_POLICY_BINDINGS = resource<ValidatingAdmission
   "validatingadmissionpolicybindings",
   "Cluster",
 );
+
+export interface ValidatingWebhook {
+  name: string;
+  rules?: readonly RuleWithOperations[];
+  clientConfig: {
+    /** Of the Service. */
+    service?: { namespace: string; name: string; path?: string; port?: number };
+    url?: string;
+    /** PEM, in base64. */
+    caBundle?: string;
+  };
+  failurePolicy?: "Fail" | "Ignore";
+  sideEffects: "None" | "NoneOnDryRun";
+  admissionReviewVersions: readonly string[];
+  /** Unit: seconds. */
+  timeoutSeconds?: number;
+  matchConditions?: readonly NamedExpression[];
+}
+
+export interface ValidatingWebhookConfiguration extends KubeObject {
+  webhooks?: ValidatingWebhook[];
+}
+
+export const VALIDATING_WEBHOOK_CONFIGURATIONS = resource<ValidatingWebhookConfiguration>(
+  "admissionregistration.k8s.io/v1",
+  "ValidatingWebhookConfiguration",
+  "validatingwebhookconfigurations",
+  "Cluster",
+);
