@@ -4,8 +4,7 @@
  *
  *   npm run bench -- first-packet
  *
- * "others": each policy selects another pod. "same": all select the pod that the packets are for, each with another peer, and the last one allows: these cost some
- * 0.1 µs each.
+ * "others": each policy selects another pod. "same": all select the pod that the packets are for, each with another peer, and the last one allows.
  * Needs root. The time is that until all packets have arrived, with sending and receiving; least and median of alternating rounds.
  */
 

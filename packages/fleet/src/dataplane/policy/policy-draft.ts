@@ -22,10 +22,12 @@ import {
   peerSetSpec,
 } from "./names.ts";
 import { renderGroup } from "./rules.ts";
+import { UnionSets } from "./union-sets.ts";
 
 /** The wanted table of policies: what the resolver says, written into a draft. Pure. */
 export class PolicyDraft {
   readonly table = new TableDraft();
+  readonly #unions = new UnionSets(this.table);
   #base: Base = { isGuarded: false, isProxied: false, host: {}, isLogging: false };
   /** Chains of a group, by its key. */
   readonly #chains = new Map<string, readonly string[]>();
@@ -141,11 +143,12 @@ export class PolicyDraft {
 
   #setGroup(group: Group): void {
     const id = group.key;
-    const chains = renderGroup(group);
+    const { chains, unions } = renderGroup(group);
     for (const name of this.#chains.get(id) ?? [])
       if (!chains.has(name)) this.table.setChain(name, undefined);
     for (const [name, chain] of chains) this.table.setChain(name, chain);
     this.#chains.set(id, [...chains.keys()]);
+    this.#unions.use(id, unions);
     this.#setProxied(id, needsDnsProxy(group));
   }
 
@@ -160,6 +163,7 @@ export class PolicyDraft {
     for (const name of this.#chains.get(id) ?? []) this.table.setChain(name, undefined);
     this.#chains.delete(id);
     this.#proxied.delete(id);
+    this.#unions.use(id, new Map());
   }
 
   #applySet({ key, state, added, removed }: SetChange): void {
@@ -171,10 +175,15 @@ export class PolicyDraft {
       }
       const spec = peerSetSpec(key, family);
       this.table.addSet(name, spec);
-      const keyOf = (it: SetElement): string => elementKey(spec, partsOf(it));
-      for (const it of removed)
-        if (familyOfElement(it) === family) this.table.setElement(name, keyOf(it), undefined);
-      for (const it of added) if (familyOfElement(it) === family) this.table.setElement(name, keyOf(it), "");
+      const set = (it: SetElement, isThere: boolean): void => {
+        if (familyOfElement(it) !== family) return;
+        const element = elementKey(spec, partsOf(it));
+        if (this.table.whole.sets.get(name)?.elements.has(element) === isThere) return;
+        this.table.setElement(name, element, isThere ? "" : undefined);
+        this.#unions.changed(key, family, element, isThere);
+      };
+      for (const it of removed) set(it, false);
+      for (const it of added) set(it, true);
     }
   }
 }

@@ -1,42 +1,76 @@
 import type { Way } from "#policy/model.ts";
-import { type AddressMatch, matchOf } from "#policy/peers.ts";
+import { type AddressMatch, matchOf, type SetKey } from "#policy/peers.ts";
 import type { Group, GroupRule, GroupTier } from "#policy/state.ts";
 import type { NftChain } from "@fairlead/os/nft/state.ts";
 import { chainRef, fragment, type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
-import { denyChain, FAMILIES, type Family, groupChain, peerSet, tierChain } from "./names.ts";
+import { denyChain, FAMILIES, type Family, groupChain, kindOfSet, peerSet, tierChain } from "./names.ts";
 import { type PortWord, portWords } from "./ports.ts";
+
+/** From so many sets of addresses with one verdict on, a rule has one set with the addresses of all. Fewer cost less than the union. */
+const UNITED = 4;
+
+export interface RenderedGroup {
+  readonly chains: ReadonlyMap<string, NftChain>;
+  /** The sets that have the addresses of others, with these. */
+  readonly unions: ReadonlyMap<SetKey, readonly SetKey[]>;
+}
 
 /**
  * The chains of a group, one for each tier. `return` means that the packet may pass in this direction; the other direction is looked at
  * then. Pure.
  */
-export function renderGroup({ way, key, tiers }: Group): ReadonlyMap<string, NftChain> {
+export function renderGroup({ way, key, tiers }: Group): RenderedGroup {
   const nameOf = (at: number): string | undefined => {
     const tier = tiers[at];
     if (tier === undefined) return undefined;
     return at === 0 ? groupChain(way, key) : tierChain(way, key, tier.tier);
   };
   const chains = new Map<string, NftChain>([[groupChain(way, key), { rules: [] }]]);
+  const unions = new Map<SetKey, readonly SetKey[]>();
   for (const [at, tier] of tiers.entries()) {
     const next = nameOf(at + 1);
     const onward = next === undefined ? RETURN : fragment`goto ${chainRef(next)}`;
-    chains.set(nameOf(at) ?? "", { rules: renderTier(tier, way, onward) });
+    const terms = termsOf(tier).map((it) => united(it, unions));
+    chains.set(nameOf(at) ?? "", { rules: renderTier(tier, terms, way, onward) });
   }
-  return chains;
+  return { chains, unions };
 }
 
 const RETURN = fragment`return`;
 
-function renderTier(tier: GroupTier, way: Way, onward: NftWord): readonly NftRule[] {
+function renderTier(
+  { isDefaultDeny }: GroupTier,
+  terms: readonly Term[],
+  way: Way,
+  onward: NftWord,
+): readonly NftRule[] {
   const deny = fragment`goto ${chainRef(denyChain(way))}`;
   const verdicts = { allow: RETURN, deny, pass: onward } as const;
-  // In this tier only denies come before allows, so that those of equal ports can be one.
-  const known = tier.rules.filter((it) => it.dns === undefined || it.dns.includes("*"));
-  const rules = tier.tier === "network-policy" ? merged(known) : known.map(termOf);
   return [
-    ...rules.flatMap((it) => renderTerm(it, way, verdicts[it.action])),
-    ...(tier.isDefaultDeny ? [rule`${deny}`] : onward === RETURN ? [] : [rule`${onward}`]),
+    ...terms.flatMap((it) => renderTerm(it, way, verdicts[it.action])),
+    ...(isDefaultDeny ? [rule`${deny}`] : onward === RETURN ? [] : [rule`${onward}`]),
   ];
+}
+
+function termsOf({ tier, rules }: GroupTier): readonly Term[] {
+  // In this tier only denies come before allows, so that those of equal ports can be one.
+  const known = rules.filter((it) => it.dns === undefined || it.dns.includes("*"));
+  return tier === "network-policy" ? merged(known) : known.map(termOf);
+}
+
+/** With one set in place of many. @param unions - Gets it. */
+function united(term: Term, unions: Map<SetKey, readonly SetKey[]>): Term {
+  const members = new Set(
+    term.matches.flatMap(({ set, unless }) =>
+      set !== undefined && unless === undefined && kindOfSet(set) === "addresses" ? [set] : [],
+    ),
+  );
+  if (members.size < UNITED) return term;
+  const sorted = [...members].toSorted();
+  const key = `union:${JSON.stringify(sorted)}`;
+  unions.set(key, sorted);
+  const others = term.matches.filter((it) => it.unless !== undefined || !members.has(it.set ?? ""));
+  return { ...term, matches: [{ set: key }, ...others] };
 }
 
 /** A rule by how its peers are matched. An empty list matches nothing. */
