@@ -9,6 +9,18 @@ describe("a response with the nulls that Go writes", () => {
     expect(parseResponse(text)).toEqual({ b: { d: [{ f: 1 }, null] }, g: "null" });
   });
 
+  it("has every digit of its integers", () => {
+    const text = '{"a":9007199254740993,"b":[-9223372036854775808],"c":"1234567890123456789","d":1}';
+    const read = parseResponse(text);
+    expect(read).toEqual({
+      a: 9007199254740993n,
+      b: [-9223372036854775808n],
+      c: "1234567890123456789",
+      d: 1,
+    });
+    expect(JSON.stringify(read)).toBe(text);
+  });
+
   it("has the lists that its type requires", () => {
     const empty = parseResponse(
       '{"metadata":{"name":"a"},"addressType":"IPv4","endpoints":null,"ports":null}',

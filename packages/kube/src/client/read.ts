@@ -1,14 +1,19 @@
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
+import { parseExact } from "@fairlead/base/exact-json.ts";
 import { isObject } from "@fairlead/base/json.ts";
+
+/** A number that may lose digits. Texts of digits, such as resource versions, are in quotes. */
+const LONG_NUMBER = /[:,[\s-][0-9]{16}/;
 
 /**
  * Objects as our types describe them, of what servers send. Go writes a nil list, map or time of a field without
  * `omitempty` as null, also where an empty list was sent: protobuf, as which built-in kinds are stored, has none. To
- * Kubernetes null and absent are the same, and our types know absent only.
+ * Kubernetes null and absent are the same, and our types know absent only. Integers that a number would round are bigints: what is
+ * read of one server may be written to another.
  */
 export function parseResponse(text: string): unknown {
-  const value: unknown = JSON.parse(text);
+  const value: unknown = LONG_NUMBER.test(text) ? parseExact(text) : JSON.parse(text);
   // Few responses have one: all others are spared the walk.
   if (text.includes("null")) dropNulls(value);
   return value;

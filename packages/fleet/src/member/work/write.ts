@@ -1,3 +1,4 @@
+import { parseExact } from "@fairlead/base/exact-json.ts";
 import { isObject, jsonKey, own } from "@fairlead/base/json.ts";
 import type { KubeObject, ManagedFieldsEntry, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import { isApplied } from "@fairlead/kube/objects/apply.ts";
@@ -113,7 +114,7 @@ function withOwners(object: KubeObject, owners: readonly OwnerReference[]): Kube
 /** What the last client-side apply set; undefined if none is known. */
 function lastApplied({ metadata: { annotations = {} } }: KubeObject): unknown {
   try {
-    return JSON.parse(annotations[LAST_APPLIED_ANNOTATION] ?? "null") ?? undefined;
+    return parseExact(annotations[LAST_APPLIED_ANNOTATION] ?? "null") ?? undefined;
   } catch {
     return undefined;
   }
