@@ -2,7 +2,7 @@ import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { LOAD_BALANCER_ANNOTATION_PREFIXES } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createEventRecorder } from "@fairlead/kube/events/events.ts";
 import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
@@ -34,6 +34,7 @@ import type { ImportCreator, Session } from "./session.ts";
 import { Stopwatch } from "./stopwatch.ts";
 import { createUpgrades, upgradeKey } from "./upgrades/upgrades.ts";
 import { createTrafficRoutes } from "./traffic-routes/copy.ts";
+import { createWorkInformer } from "./work/applier.ts";
 import { createWorks } from "./work/works.ts";
 
 export interface MemberOptions {
@@ -108,7 +109,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     ),
     hadInternalMember: () => hadInternalMember,
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
-    places: options.placement === true,
+    works: placedWorks(options, hubDeps),
     address: options.address,
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,
@@ -154,6 +155,10 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     controllers: work.map((it) => it.controller),
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
+}
+
+function placedWorks({ cluster, hub, placement }: MemberOptions, deps: RuntimeDeps): Session["works"] {
+  return placement === true ? createWorkInformer(hub, mailboxOf(cluster), deps) : undefined;
 }
 
 /** All, or none. */
@@ -227,7 +232,7 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
       { controller: createUpgrades(session, ranges), hubKeys: () => [upgradeKey(session)] },
     );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
-  if (session.places) work.push(...createWorks(session).map((controller) => ({ controller })));
+  work.push(...createWorks(session).map((controller) => ({ controller })));
   // Last: it does not start before the agent is permitted to read DaemonSets.
   if (mesh !== undefined && session.nodeAgents !== undefined)
     work.push({ controller: session.nodeAgents.controller(session, mesh) });

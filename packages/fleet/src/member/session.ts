@@ -4,7 +4,8 @@ import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
-import type { Change, KubeClient } from "@fairlead/kube/types.ts";
+import type { Work } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { NodeAgents } from "./node-agents/node-agents.ts";
 import type { MeshInformers } from "./fleet-addresses.ts";
 import type { FleetState } from "./fleet-state.ts";
@@ -36,8 +37,8 @@ export interface Session {
   readonly fleet: FleetState;
   /** Returns true if the InternalMemberCluster was seen since the program began, and no deletion of it was reported since. */
   readonly hadInternalMember: () => boolean;
-  /** Whether it applies what is placed on it. */
-  readonly places: boolean;
+  /** What is placed on it, in the mailbox; undefined if this program does not apply it. */
+  readonly works: Informer<Work> | undefined;
   /** How others reach the API server of this cluster. Undefined: not known. */
   readonly address: ClusterAddress | undefined;
   readonly events: EventRecorder;

@@ -33,6 +33,7 @@ import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
 import { nodeAgentsOf, watchingNodeAgents } from "../running-agents.ts";
 import { isLegacyHub, type Session } from "../session.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
+import { WORK_FINALIZER } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { areMarkedInactive } from "./inactive.ts";
 import { builtInProperties } from "./built-in-properties.ts";
 import { planFacts } from "./facts.ts";
@@ -66,15 +67,15 @@ export function createHeartbeat(session: Session): Controller {
   return controller;
 }
 
-function createMemberAgent({ local, places, ranges, address, deps }: Session): MemberAgent | undefined {
-  if (!places || ranges === undefined) return undefined;
+function createMemberAgent({ local, works, ranges, address, deps }: Session): MemberAgent | undefined {
+  if (works === undefined || ranges === undefined) return undefined;
   const provider = builtInProperties({ client: local, nodes: ranges.nodes, address, clock: deps.clock });
   return new MemberAgent(local, provider, deps);
 }
 
 /** The agents that this program stands for, in the order in which the hub knows them. */
-function agentsHere({ part, places }: Session): readonly string[] {
-  return [...agentsOf(part), ...(places ? [MEMBER_AGENT_TYPE] : [])];
+function agentsHere({ part, works }: Session): readonly string[] {
+  return [...agentsOf(part), ...(works !== undefined ? [MEMBER_AGENT_TYPE] : [])];
 }
 
 /** Exports that became valid, or did not stay so. */
@@ -100,7 +101,7 @@ function policies({ ranges, mesh }: Session, key: ObjectKey): Source[] {
 
 /** What has to be withdrawn before the cluster has left. */
 function leftovers(
-  { mailbox, here, fleet, mesh, nodeAgents, part }: Session,
+  { mailbox, here, fleet, mesh, nodeAgents, part, works }: Session,
   whenLeaving: () => ObjectKey[],
 ): Source[] {
   const sources: Source[] = [];
@@ -117,6 +118,9 @@ function leftovers(
       ...meshOf(mesh).map((it) => watchingChanges(it, whenLeaving)),
     );
   if (nodeAgents !== undefined) sources.push(watchingChanges(nodeAgents.daemonSets, whenLeaving));
+  // A hub may serve no Works, which the heartbeat does not wait for.
+  if (works !== undefined)
+    sources.push({ ...watchingChanges(works, whenLeaving), informer: mailbox.internalMembers });
   if (runs(part, "mcs"))
     sources.push(
       watchingChanges(here.services, whenLeaving),
@@ -312,7 +316,10 @@ function isWithdrawn(session: Session): boolean {
     (!runs(part, "mcs") || !hasLoadBalancers(session)) &&
     meshOf(session.mesh).every((it) => it.store.size === 0) &&
     session.nodeAgents?.areInstalled !== true &&
-    areMarkedInactive(session)
+    areMarkedInactive(session) &&
+    ![...(session.works?.store.list() ?? [])].some(({ metadata }) =>
+      metadata.finalizers?.includes(WORK_FINALIZER),
+    )
   );
 }
 

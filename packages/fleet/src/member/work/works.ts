@@ -1,16 +1,15 @@
-import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Controller, Informer } from "@fairlead/kube/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
-import { createAppliedWorkInformer, createWorkApplier, createWorkInformer } from "./applier.ts";
+import { createAppliedWorkInformer, createWorkApplier } from "./applier.ts";
 
 /** Applies what is placed on this cluster: the Works of its mailbox. Each kind is watched by what reads it. */
 export function createWorks(session: Session): readonly Controller[] {
-  const { cluster, local, hub, deps } = session;
-  const works = createWorkInformer(hub, mailboxOf(cluster), deps);
+  const { local, hub, works, deps } = session;
+  if (works === undefined) return [];
   const appliedWorks = createAppliedWorkInformer(local, deps);
   const membership = (): ReturnType<typeof membershipOf> => membershipOf(session);
   const all = (): ObjectKey[] => [...works.store.list()].map(keyOf);
