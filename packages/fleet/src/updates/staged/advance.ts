@@ -8,6 +8,7 @@ import type {
   StagedUpdateRun,
   StagedUpdateRunStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { cloneJson } from "@fairlead/base/json.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { changeOf } from "./changes.ts";
 import { isFinal, mark, statusOf } from "./conditions.ts";
@@ -56,7 +57,7 @@ export function isExecuted({ spec, status = {} }: StagedUpdateRun): boolean {
  */
 export function advance(run: StagedUpdateRun, world: World): Plan {
   const before = run.status ?? {};
-  const status = structuredClone(before);
+  const status = cloneJson(before);
   const targets = targetsOf(world.bindings);
   const effects: Effects = { bind: [], remove: [], request: [], accept: [], wakeMs: [] };
   const pass: Pass = {

@@ -10,6 +10,7 @@ import type {
   StagedUpdateRunStatus,
   StagedUpdateStrategy,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { cloneJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { Labels } from "@fairlead/kube/objects/selector.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
@@ -143,7 +144,7 @@ export function policyUsed(
 
 /** The status of a run that cannot be made. */
 export function uninitialized(run: StagedUpdateRun, why: Unready, nowMs: number): StagedUpdateRunStatus {
-  const status: StagedUpdateRunStatus = structuredClone(run.status ?? {});
+  const status: StagedUpdateRunStatus = cloneJson(run.status ?? {});
   mark(
     status,
     momentOf(run, nowMs),

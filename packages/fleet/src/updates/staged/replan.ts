@@ -3,6 +3,7 @@ import type {
   StagedUpdateRunStatus,
   StageUpdatingStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { cloneJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { joinedClusters, leftClusters } from "./changes.ts";
 import { isFinal, mark } from "./conditions.ts";
@@ -22,7 +23,7 @@ export function replan(
 ): StagedUpdateRunStatus | undefined {
   if (policy === undefined || schedulingOf(policy) === "pending") return undefined;
   const targets = targetsOf(bindings);
-  const status = structuredClone(run.status ?? {});
+  const status = cloneJson(run.status ?? {});
   const joined = joinedClusters(status, targets);
   const left = leftClusters(status, targets);
   const { stagesStatus: stages = [], stagedUpdateStrategySnapshot: strategy = { stages: [] } } = status;

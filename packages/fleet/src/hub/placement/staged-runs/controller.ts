@@ -5,6 +5,7 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
+import { isReady } from "#updates/staged/binding.ts";
 import { isOver } from "#updates/staged/advance.ts";
 import { OF_PLACEMENT, placementOf } from "../informers.ts";
 import { type RunParts, runReconciler } from "./reconcile.ts";
@@ -47,12 +48,12 @@ function outlineOf(object: KubeObject | undefined): unknown {
   return object === undefined ? undefined : [object.metadata.generation, object.metadata.deletionTimestamp];
 }
 
-/** Details of failures, for one, make no difference. */
+/** Whether a run may act on it: that is, not for each condition on the way to the one that it waits for. */
 function isOfInterest({ before, after }: Change<ResourceBinding>): boolean {
   if (before === undefined || after === undefined) return true;
   return (
     before.metadata.generation !== after.metadata.generation ||
     before.metadata.deletionTimestamp !== after.metadata.deletionTimestamp ||
-    !sameJson(before.status?.conditions, after.status?.conditions)
+    isReady(before) !== isReady(after)
   );
 }
