@@ -9,8 +9,8 @@ import type {
 import { releasesIn, type UpdateMember } from "./fleet.ts";
 import { chooseImages, familiesOf } from "./images.ts";
 import { windowAt, type WindowState } from "./schedule.ts";
+import { isAtTarget, missingOf } from "./target.ts";
 import { checkVersion, isNewer } from "./version-rules.ts";
-import { isSameVersion, parseImage } from "./versions.ts";
 import { fail, isKnown, setState, type Walk } from "./walk.ts";
 
 /** Decisions about one member: whether its upgrade begins, and how it ended. */
@@ -109,28 +109,6 @@ function decideWindow(walk: Walk, member: UpdateMember): Decision | undefined {
     message: `the maintenance window is closed; it opens at ${opens}`,
     untilMs: window.opensAtMs,
   };
-}
-
-/** Whether a cluster has what the upgrade leads to. */
-export function isAtTarget(observed: ClusterUpgradeStatus, target: UpgradeTarget): boolean {
-  return missingOf(observed, target) === undefined;
-}
-
-/** What a cluster does not have of it, for people. */
-function missingOf(observed: ClusterUpgradeStatus, target: UpgradeTarget): string | undefined {
-  const { type, kubernetesVersion: wanted, nodeImages = [] } = target;
-  const nodes = observed.nodes ?? [];
-  if (wanted !== undefined && !isSameVersion(observed.kubernetesVersion, wanted))
-    return `the control plane has version ${observed.kubernetesVersion ?? "unknown"}`;
-  if (type === "ControlPlaneOnly") return undefined;
-  const older = nodes.find((it) => wanted !== undefined && !isSameVersion(it.kubernetesVersion, wanted));
-  if (older !== undefined) return `node ${older.name} has version ${older.kubernetesVersion}`;
-  const images = new Map(nodeImages.map((it) => [parseImage(it).family, it]));
-  for (const { name, image } of nodes) {
-    const wantedImage = image === undefined ? undefined : images.get(parseImage(image).family);
-    if (wantedImage !== undefined && wantedImage !== image) return `node ${name} has image ${image}`;
-  }
-  return undefined;
 }
 
 /** Carries out a decision, for a member that is not being upgraded. */

@@ -1,5 +1,6 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { PlanUpgrader } from "./plans.ts";
 import { JobUpgrader } from "./job.ts";
 import type { ClusterUpgrader, ReadCluster } from "./upgrader.ts";
 
@@ -13,8 +14,9 @@ export function localUpgrader(engine: string, client: KubeClient, read: ReadClus
   const [kind, ...rest] = engine.split(":");
   const argument = rest.join(":");
   if (kind === "Job" && argument !== "") return new JobUpgrader(client, argument, read);
+  if (kind === "SystemUpgradeController") return new PlanUpgrader(client, argument, read);
   throw new FleetError(
     "PRECONDITION_FAILED",
-    `annotation fairlead.dev/upgrader: ${JSON.stringify(engine)} is not an engine; use Job:NAME, where NAME is a CronJob in fleet-system, or ${EXTERNAL_ENGINE}`,
+    `annotation fairlead.dev/upgrader: ${JSON.stringify(engine)} is not an engine; use Job:NAME, where NAME is a CronJob in fleet-system, SystemUpgradeController, ClusterAPI:NAMESPACE/NAME, or ${EXTERNAL_ENGINE}`,
   );
 }

@@ -1,0 +1,92 @@
+import { expect, it } from "vitest";
+import type { UpgradeTarget } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import type { ClusterUpgrader, UpgradeOperation } from "./upgrader.ts";
+
+/** A cluster with a control plane and a worker node in version 1.33.4, and the engine that upgrades it. */
+export interface EngineHarness {
+  readonly client: FakeKubeClient;
+  /** A new one, as after a restart. */
+  readonly upgrader: () => ClusterUpgrader;
+  /** Lets the engine work until it has ended. */
+  readonly work: (result: "succeed" | "fail") => Promise<void>;
+  /** A version as the engine has them. */
+  readonly version: (text: string) => string;
+}
+
+const signal = new AbortController().signal;
+
+/** What every engine does. */
+export function engineContract(make: () => EngineHarness): void {
+  const operation = (
+    harness: EngineHarness,
+    id: string,
+    more: Partial<UpgradeTarget> = {},
+  ): UpgradeOperation => ({
+    id,
+    target: { type: "Full", kubernetesVersion: harness.version("1.34.1"), ...more },
+  });
+
+  it("reports versions and nodes, and no operation before one is started", async () => {
+    const harness = make();
+    const observed = await harness.upgrader().observe(operation(harness, "one"), signal);
+    expect(observed.kubernetesVersion).toBe(harness.version("1.33.4"));
+    expect(observed.nodes?.map((it) => it.kubernetesVersion)).toEqual(
+      Array.from({ length: 2 }, () => harness.version("1.33.4")),
+    );
+    expect(observed).not.toHaveProperty("operation");
+  });
+
+  it("carries out an operation, which is Running until the cluster is at the target", async () => {
+    const harness = make();
+    const one = operation(harness, "one");
+    await harness.upgrader().start(one, signal);
+    expect((await harness.upgrader().observe(one, signal)).operation).toMatchObject({
+      id: "one",
+      state: "Running",
+    });
+    await harness.work("succeed");
+    const observed = await harness.upgrader().observe(one, signal);
+    expect(observed.operation).toEqual({ id: "one", state: "Succeeded" });
+    expect(observed.kubernetesVersion).toBe(harness.version("1.34.1"));
+    expect(observed.nodes?.map((it) => it.kubernetesVersion)).toEqual(
+      Array.from({ length: 2 }, () => harness.version("1.34.1")),
+    );
+  });
+
+  it("started again, also after a restart, writes nothing", async () => {
+    const harness = make();
+    const one = operation(harness, "one");
+    await harness.upgrader().start(one, signal);
+    const { length } = harness.client.writes;
+    await harness.upgrader().start(one, signal);
+    expect(harness.client.writes).toHaveLength(length);
+  });
+
+  it("reports the reason of a failure, and tries again under another id", async () => {
+    const harness = make();
+    await harness.upgrader().start(operation(harness, "one"), signal);
+    await harness.work("fail");
+    const failed = await harness.upgrader().observe(operation(harness, "one"), signal);
+    expect(failed.operation).toMatchObject({ id: "one", state: "Failed" });
+    expect(failed.operation?.message).toContain("the disk is full");
+    const two = operation(harness, "two");
+    expect(await harness.upgrader().observe(two, signal)).not.toHaveProperty("operation");
+    await harness.upgrader().start(two, signal);
+    await harness.work("succeed");
+    expect((await harness.upgrader().observe(two, signal)).operation).toEqual({
+      id: "two",
+      state: "Succeeded",
+    });
+  });
+
+  it("leaves nodes as they are in an upgrade of the control plane", async () => {
+    const harness = make();
+    const one = operation(harness, "one", { type: "ControlPlaneOnly" });
+    await harness.upgrader().start(one, signal);
+    await harness.work("succeed");
+    const observed = await harness.upgrader().observe(one, signal);
+    expect(observed.operation).toEqual({ id: "one", state: "Succeeded" });
+    expect(observed.nodes?.map((it) => it.kubernetesVersion)).toContain(harness.version("1.33.4"));
+  });
+}

@@ -1,0 +1,228 @@
+import { describe, expect, it } from "vitest";
+import { type Job, CRON_JOBS, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  CAPI_CLUSTERS,
+  CLUSTER_NAME_LABEL,
+  ClusterApiUpgrader,
+  CONTROL_PLANE_LABEL,
+  DEFER_UPGRADE,
+  type Machine,
+  MACHINES,
+} from "./cluster-api.ts";
+import { engineContract, type EngineHarness } from "./contract.ts";
+import { JobUpgrader } from "./job.ts";
+import { localUpgrader } from "./local.ts";
+import { PLAN_NAMES, PLANS, PLANS_NAMESPACE, PlanUpgrader } from "./plans.ts";
+
+const signal = new AbortController().signal;
+const now = "2026-11-23T12:00:00Z";
+const FAILURE = "the disk is full";
+
+/** A cluster that a stand-in of the engine changes. */
+function cluster(version: string): Required<Pick<ClusterUpgradeStatus, "kubernetesVersion" | "nodes">> {
+  const node = (name: string) => ({ name, kubernetesVersion: version, ready: true });
+  return { kubernetesVersion: version, nodes: [node("server"), node("worker")] };
+}
+
+function jobHarness(): EngineHarness {
+  const client = new FakeKubeClient();
+  const state = cluster("1.33.4");
+  const containers = [{ name: "upgrade", image: "example/upgrade" }];
+  client.seed(CRON_JOBS, {
+    metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: "upgrade" },
+    spec: {
+      schedule: "0 0 1 1 *",
+      suspend: true,
+      jobTemplate: { spec: { template: { spec: { containers } } } },
+    },
+  });
+  const env = (job: Job, name: string): string =>
+    job.spec?.template.spec?.containers[0]?.env?.find((it) => it.name === name)?.value ?? "";
+  return {
+    client,
+    upgrader: () => new JobUpgrader(client, "upgrade", () => Promise.resolve(structuredClone(state))),
+    version: (it) => it,
+    async work(result) {
+      for (const job of client.objects(JOBS).filter((it) => it.status === undefined)) {
+        const type = result === "succeed" ? "Complete" : "Failed";
+        const conditions = [{ type, status: "True", message: FAILURE }];
+        await client.mergePatch(JOBS, keyOf(job), { status: { conditions } }, { subresource: "status" });
+        if (result === "fail") continue;
+        state.kubernetesVersion = env(job, "FAIRLEAD_KUBERNETES_VERSION");
+        if (env(job, "FAIRLEAD_UPGRADE_TYPE") !== "Full") continue;
+        for (const it of state.nodes) it.kubernetesVersion = state.kubernetesVersion;
+      }
+    },
+  };
+}
+
+/** Stands in for the system-upgrade-controller: the Plan of nodes waits for that of the control plane. */
+function planHarness(): EngineHarness {
+  const client = new FakeKubeClient();
+  const state = cluster("1.33.4+k3s1");
+  return {
+    client,
+    upgrader: () => new PlanUpgrader(client, "", () => Promise.resolve(structuredClone(state))),
+    version: (it) => `${it}+k3s1`,
+    async work(result) {
+      for (const name of [PLAN_NAMES.controlPlane, PLAN_NAMES.nodes]) {
+        const key = objectKey(PLANS_NAMESPACE, name);
+        const plan = await client.find(PLANS, key);
+        if (plan === undefined) continue;
+        const end =
+          result === "succeed"
+            ? { status: "True", reason: "Complete", message: "" }
+            : { status: "False", reason: "JobFailed", message: FAILURE };
+        const conditions = [{ type: "Complete", lastTransitionTime: now, ...end }];
+        await client.mergePatch(PLANS, key, { status: { conditions } }, { subresource: "status" });
+        if (result === "fail") return;
+        const version = plan.spec.version?.slice(1) ?? "";
+        if (name === PLAN_NAMES.controlPlane) state.kubernetesVersion = version;
+        const node = state.nodes[name === PLAN_NAMES.controlPlane ? 0 : 1];
+        if (node !== undefined) node.kubernetesVersion = version;
+      }
+    },
+  };
+}
+
+/** Stands in for Cluster API: Machines are replaced by others of the topology's version. */
+function capiHarness(): EngineHarness {
+  const client = new FakeKubeClient();
+  const key = objectKey("clusters", "a");
+  const machine = (name: string, version: string, isControlPlane: boolean): Machine => ({
+    metadata: {
+      namespace: "clusters",
+      name,
+      labels: { [CLUSTER_NAME_LABEL]: "a", ...(isControlPlane ? { [CONTROL_PLANE_LABEL]: "" } : {}) },
+    },
+    spec: { clusterName: "a", version },
+    status: { phase: "Running", nodeRef: { name }, nodeInfo: { kubeletVersion: version } },
+  });
+  client.seed(CAPI_CLUSTERS, {
+    metadata: { namespace: "clusters", name: "a" },
+    spec: { topology: { version: "v1.33.4", workers: { machineDeployments: [{ name: "md" }] } } },
+  });
+  client.seed(MACHINES, machine("server", "v1.33.4", true), machine("worker", "v1.33.4", false));
+  let generation = 1;
+  return {
+    client,
+    upgrader: () => new ClusterApiUpgrader(client, "clusters/a"),
+    version: (it) => it,
+    async work(result) {
+      const { spec } = await client.get(CAPI_CLUSTERS, key);
+      const { version = "", workers } = spec?.topology ?? {};
+      const isDeferred =
+        workers?.machineDeployments?.[0]?.metadata?.annotations?.[DEFER_UPGRADE] !== undefined;
+      generation += 1;
+      const broken = machine(`server-${generation}`, version, true);
+      if (result === "fail") {
+        client.seed(MACHINES, { ...broken, status: { phase: "Failed", failureMessage: FAILURE } });
+        return;
+      }
+      for (const it of client.objects(MACHINES)) {
+        const isControlPlane = it.metadata.labels?.[CONTROL_PLANE_LABEL] !== undefined;
+        if (!isControlPlane && isDeferred) continue;
+        await client.delete(MACHINES, keyOf(it));
+      }
+      client.seed(MACHINES, machine(`server-${generation}-new`, version, true));
+      if (!isDeferred) client.seed(MACHINES, machine(`worker-${generation}-new`, version, false));
+    },
+  };
+}
+
+describe("a Job of the user's", () => {
+  engineContract(jobHarness);
+
+  it("whose template does not exist is refused with its name", async () => {
+    const upgrader = new JobUpgrader(new FakeKubeClient(), "mine", () => Promise.resolve({}));
+    await expect(upgrader.start({ id: "one", target: { type: "Full" } }, signal)).rejects.toThrow(
+      "CronJob fleet-system/mine",
+    );
+  });
+});
+
+describe("the system-upgrade-controller", () => {
+  engineContract(planHarness);
+
+  it("gets a Plan of the control plane, and one of the other nodes that waits for it", async () => {
+    const { client, upgrader } = planHarness();
+    const target = { type: "Full", kubernetesVersion: "1.34.1+k3s1" } as const;
+    await upgrader().start({ id: "one", target }, signal);
+    expect(client.objects(PLANS).map(({ metadata, spec }) => [metadata.name, spec])).toEqual([
+      [
+        "fairlead-control-plane",
+        {
+          version: "v1.34.1+k3s1",
+          concurrency: 1,
+          cordon: true,
+          serviceAccountName: "system-upgrade",
+          nodeSelector: {
+            matchExpressions: [
+              { key: "node-role.kubernetes.io/control-plane", operator: "In", values: ["true"] },
+            ],
+          },
+          upgrade: { image: "rancher/k3s-upgrade" },
+        },
+      ],
+      [
+        "fairlead-nodes",
+        {
+          version: "v1.34.1+k3s1",
+          concurrency: 1,
+          cordon: true,
+          serviceAccountName: "system-upgrade",
+          nodeSelector: {
+            matchExpressions: [{ key: "node-role.kubernetes.io/control-plane", operator: "DoesNotExist" }],
+          },
+          prepare: { image: "rancher/k3s-upgrade", args: ["prepare", "fairlead-control-plane"] },
+          upgrade: { image: "rancher/k3s-upgrade" },
+        },
+      ],
+    ]);
+  });
+
+  it.each([
+    [{ type: "NodeImageOnly" as const, nodeImages: ["u-2"] }, "does not change node images"],
+    [
+      { type: "Full" as const, kubernetesVersion: "1.34.1" },
+      "needs a version with its build, such as 1.34.1+k3s1",
+    ],
+  ])("refuses %j", async (target, message) => {
+    await expect(planHarness().upgrader().start({ id: "one", target }, signal)).rejects.toThrow(message);
+  });
+});
+
+describe("Cluster API", () => {
+  engineContract(capiHarness);
+
+  it("upgrades workers again that an upgrade of the control plane left behind", async () => {
+    const harness = capiHarness();
+    const target = (type: "Full" | "ControlPlaneOnly") => ({ type, kubernetesVersion: "1.34.1" });
+    await harness.upgrader().start({ id: "one", target: target("ControlPlaneOnly") }, signal);
+    await harness.work("succeed");
+    const two = { id: "two", target: target("Full") };
+    await harness.upgrader().start(two, signal);
+    expect((await harness.upgrader().observe(two, signal)).operation?.state).toBe("Running");
+    await harness.work("succeed");
+    expect((await harness.upgrader().observe(two, signal)).operation?.state).toBe("Succeeded");
+  });
+
+  it("refuses a cluster without a topology, and node images", async () => {
+    const { client, upgrader } = capiHarness();
+    const images = { id: "one", target: { type: "NodeImageOnly" as const } };
+    await expect(upgrader().start(images, signal)).rejects.toThrow("no version of node images");
+    client.seed(CAPI_CLUSTERS, { metadata: { namespace: "clusters", name: "b" }, spec: {} });
+    const other = new ClusterApiUpgrader(client, "clusters/b");
+    await expect(other.start(images, signal)).rejects.toThrow("has no spec.topology");
+  });
+});
+
+it("an engine that does not exist is refused with those that do", () => {
+  expect(() => localUpgrader("Hammer", new FakeKubeClient(), () => Promise.resolve({}))).toThrow(
+    '"Hammer" is not an engine; use Job:NAME',
+  );
+});

@@ -1,0 +1,143 @@
+import { defined } from "@fairlead/base/defined.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { Condition, KubeObject, LabelSelector } from "@fairlead/kube/api/meta/types.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import type { Applied, KubeClient } from "@fairlead/kube/types.ts";
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { isAtTarget } from "../clusters/target.ts";
+import { parseVersion } from "../clusters/versions.ts";
+import {
+  type ClusterUpgrader,
+  OPERATION_ANNOTATION,
+  type ReadCluster,
+  type UpgradeOperation,
+} from "./upgrader.ts";
+
+/** Of k3s' system-upgrade-controller, cut to the fields that are read or written. */
+export interface Plan extends KubeObject {
+  spec: {
+    version?: string;
+    concurrency?: number;
+    cordon?: boolean;
+    nodeSelector?: LabelSelector;
+    serviceAccountName?: string;
+    prepare?: { image: string; args?: string[] };
+    upgrade: { image: string };
+  };
+  status?: { conditions?: Condition[]; applying?: string[]; latestVersion?: string };
+}
+
+export const PLANS = resource<Plan>("upgrade.cattle.io/v1", "Plan", "plans");
+/** Where the controller runs, and its ServiceAccount. */
+export const PLANS_NAMESPACE = "system-upgrade";
+const DEFAULT_IMAGE = "rancher/k3s-upgrade";
+const CONTROL_PLANE_ROLE = "node-role.kubernetes.io/control-plane";
+
+/** The Plans of a cluster: nodes of the control plane first, which the Plan of the others waits for. */
+export const PLAN_NAMES = { controlPlane: "fairlead-control-plane", nodes: "fairlead-nodes" } as const;
+
+/** Upgrades k3s and RKE2 by Plans of their system-upgrade-controller. */
+export class PlanUpgrader implements ClusterUpgrader {
+  readonly #client: KubeClient;
+  readonly #image: string;
+  readonly #read: ReadCluster;
+
+  /** @param image - Of the upgrade, without a tag; "": that of k3s. */
+  constructor(client: KubeClient, image: string, read: ReadCluster) {
+    this.#client = client;
+    this.#image = image === "" ? DEFAULT_IMAGE : image;
+    this.#read = read;
+  }
+
+  async observe(operation: UpgradeOperation | undefined, signal: AbortSignal): Promise<ClusterUpgradeStatus> {
+    const plans = operation === undefined ? [] : await this.#plansOf(operation, signal);
+    const cluster = await this.#read(signal);
+    if (operation === undefined || plans.length < namesOf(operation).length) return cluster;
+    return { ...cluster, operation: { id: operation.id, ...stateOf(plans, cluster, operation) } };
+  }
+
+  async start(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
+    const version = versionOf(operation);
+    for (const name of namesOf(operation)) {
+      const current = await this.#client.find(PLANS, objectKey(PLANS_NAMESPACE, name), { signal });
+      await applyIfChanged(this.#client, PLANS, {
+        current,
+        desired: planFor(name, { id: operation.id, version, image: this.#image }),
+        fieldManager: MEMBER_MANAGER,
+        signal,
+      });
+    }
+  }
+
+  /** Those that were made for an operation. */
+  async #plansOf(operation: UpgradeOperation, signal: AbortSignal): Promise<Plan[]> {
+    const found = await Promise.all(
+      namesOf(operation).map((it) => this.#client.find(PLANS, objectKey(PLANS_NAMESPACE, it), { signal })),
+    );
+    return found.filter((it) => it?.metadata.annotations?.[OPERATION_ANNOTATION] === operation.id) as Plan[];
+  }
+}
+
+function namesOf({ target }: UpgradeOperation): readonly string[] {
+  const { controlPlane, nodes } = PLAN_NAMES;
+  return target.type === "ControlPlaneOnly" ? [controlPlane] : [controlPlane, nodes];
+}
+
+/** @throws {FleetError} `PRECONDITION_FAILED` for what Plans cannot do. */
+function versionOf({ target: { type, kubernetesVersion = "" } }: UpgradeOperation): string {
+  if (type === "NodeImageOnly")
+    throw new FleetError("PRECONDITION_FAILED", "the system-upgrade-controller does not change node images");
+  if ((parseVersion(kubernetesVersion)?.build ?? "") === "")
+    throw new FleetError(
+      "PRECONDITION_FAILED",
+      `the system-upgrade-controller needs a version with its build, such as ${kubernetesVersion}+k3s1`,
+    );
+  return `v${kubernetesVersion}`;
+}
+
+function stateOf(
+  plans: readonly Plan[],
+  cluster: ClusterUpgradeStatus,
+  { target }: UpgradeOperation,
+): { state: "Running" | "Succeeded" | "Failed"; message?: string } {
+  const ends = plans.map((it) => findCondition(it.status?.conditions, "Complete"));
+  const failed = ends.find((it) => it?.status === "False" && it.reason === "JobFailed");
+  if (failed !== undefined) return { state: "Failed", message: failed.message };
+  // Controllers of older versions have no such condition.
+  const isOver = ends.every((it) => it === undefined || it.status === "True");
+  if (isOver && isAtTarget(cluster, target)) return { state: "Succeeded" };
+  const applying = plans.flatMap((it) => it.status?.applying ?? []);
+  return {
+    state: "Running",
+    ...defined({ message: applying.length === 0 ? undefined : `upgrading ${applying.join(", ")}` }),
+  };
+}
+
+interface PlanOf {
+  readonly id: string;
+  readonly version: string;
+  readonly image: string;
+}
+
+function planFor(name: string, { id, version, image }: PlanOf): Applied<Plan> {
+  const isControlPlane = name === PLAN_NAMES.controlPlane;
+  const selector = isControlPlane
+    ? { key: CONTROL_PLANE_ROLE, operator: "In" as const, values: ["true"] }
+    : { key: CONTROL_PLANE_ROLE, operator: "DoesNotExist" as const };
+  return {
+    metadata: { namespace: PLANS_NAMESPACE, name, annotations: { [OPERATION_ANNOTATION]: id } },
+    spec: {
+      version,
+      concurrency: 1,
+      cordon: true,
+      serviceAccountName: "system-upgrade",
+      nodeSelector: { matchExpressions: [selector] },
+      ...(isControlPlane ? {} : { prepare: { image, args: ["prepare", PLAN_NAMES.controlPlane] } }),
+      upgrade: { image },
+    },
+  };
+}
