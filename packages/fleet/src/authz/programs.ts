@@ -75,6 +75,8 @@ import {
   UPDATE_STRATEGIES,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
+import { CAPI_CLUSTERS, MACHINES } from "#updates/engines/cluster-api.ts";
+import { PLAN_NAMES, PLANS } from "#updates/engines/plans.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 import { HUB_PLACEMENT, MEMBER_WORK } from "./placement.ts";
 import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
@@ -320,11 +322,19 @@ export const MEMBER_NODES_ACCESS: ProgramAccess = {
   ],
 };
 
-/** In addition, for a member that its hub upgrades by a Job: who has it may run any pod in `fleet-system`. */
+/** In addition, for a hub that upgrades members by Cluster API, whose management cluster it is. */
+export const HUB_CLUSTER_API_ACCESS: ProgramAccess = {
+  name: "fairlead-hub-cluster-api",
+  of: HUB_ACCESS.name,
+  cluster: [allow(CAPI_CLUSTERS, ["get", "patch"]), allow(MACHINES, ["list"])],
+  system: [],
+};
+
+/** In addition, for a member that is upgraded by a Job or by Plans: who has it may run any pod in `fleet-system`, and act on all nodes. */
 export const MEMBER_UPGRADES_ACCESS: ProgramAccess = {
   name: "fairlead-member-upgrades",
   of: MEMBER_ACCESS.name,
-  cluster: [],
+  cluster: [allow(PLANS, ["get", "create", "patch"], { names: Object.values(PLAN_NAMES) })],
   system: [allow(CRON_JOBS, ["get"]), allow(JOBS, ["get", ...WATCH, "create"])],
 };
 
@@ -382,6 +392,7 @@ export const PROGRAMS: readonly ProgramAccess[] = [
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
   MEMBER_UPGRADES_ACCESS,
+  HUB_CLUSTER_API_ACCESS,
   DNS_ACCESS,
   NODE_ACCESS,
   RELAY_ACCESS,

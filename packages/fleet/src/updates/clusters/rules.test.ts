@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type {
   ReleaseCatalog,
+  ScheduledStart,
   StrategySpec,
+  UpdateStage,
   UpgradeNode,
-  WEEKDAYS,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { resolveConcurrency, resolveFailures } from "./amounts.ts";
 import { planRun } from "./plan.ts";
@@ -47,14 +48,14 @@ describe("a plan", () => {
       );
     return planRun(strategy, [...world.members.values()]);
   };
-  const one = (stage: object): StrategySpec => ({ stages: [{ name: "s", ...stage } as never] });
+  const inStage = (stage: Partial<UpdateStage>): StrategySpec => ({ stages: [{ name: "s", ...stage }] });
 
   it("has 50 at once in a stage and 1 in a group by default", () => {
-    const [stage] = planOf(one({ groups: [{ name: "g" }] }), { g: 60 }).stages;
+    const [stage] = planOf(inStage({ groups: [{ name: "g" }] }), { g: 60 }).stages;
     expect([stage?.maxConcurrency, stage?.groups[0]?.maxConcurrency]).toEqual([50, 1]);
   });
   it("has no more than 50 at once, whatever the percentage is", () => {
-    const [stage] = planOf(one({ groups: [{ name: "g" }], maxConcurrency: "100%" }), { g: 200 }).stages;
+    const [stage] = planOf(inStage({ groups: [{ name: "g" }], maxConcurrency: "100%" }), { g: 200 }).stages;
     expect(stage?.maxConcurrency).toBe(50);
   });
   it.each([
@@ -73,7 +74,7 @@ describe("a plan", () => {
       expect.stringContaining("member g-0 is in several groups: s/g, s/h"),
     ],
   ])("rejects %j", (stage, problem) => {
-    expect(planOf(one(stage), { g: 3 }).problems.join("; ")).toEqual(problem);
+    expect(planOf(inStage(stage), { g: 3 }).problems.join("; ")).toEqual(problem);
   });
   it("rejects a group in two stages", () => {
     const stages = [
@@ -100,7 +101,7 @@ describe("a plan", () => {
     world.add("c", { labels: { env: "prod", tier: "1" } });
     world.add("d");
     const members = [...world.members.values()];
-    const plan = planRun(one({ memberSelector: { byLabel } }), members);
+    const plan = planRun(inStage({ memberSelector: { byLabel } }), members);
     expect(plan.stages[0]?.groups.map((it) => it.name)).toEqual(["s"]);
     expect(plan.stages[0]?.groups[0]?.members.map((it) => it.name)).toEqual(expected);
     expect(plan.membersInNoGroup).toEqual(["a", "b", "c", "d"].filter((it) => !expected.includes(it)));
@@ -112,7 +113,7 @@ describe("a plan", () => {
     world.add("b", { group: "g", labels: { env: "prod", tier: "1" } });
     world.add("c", { labels: { env: "prod", tier: "2" } });
     const groups = [{ name: "g" }, { name: "x", memberSelector: { matchLabels: { tier: "2" } } }];
-    const plan = planRun(one({ memberSelector: { byLabel: "env=prod" }, groups }), [
+    const plan = planRun(inStage({ memberSelector: { byLabel: "env=prod" }, groups }), [
       ...world.members.values(),
     ]);
     expect(plan.stages[0]?.groups.map((it) => it.members.map((one) => one.name))).toEqual([["b"], ["c"]]);
@@ -121,15 +122,14 @@ describe("a plan", () => {
 });
 
 describe("a scheduled start", () => {
-  const at = (startDay: (typeof WEEKDAYS)[number], startTime: string, utcOffset: string, from: string) =>
-    new Date(nextStart({ startDay, startTime, utcOffset }, Date.parse(from))).toISOString();
-  it.each([
+  it.each<[ScheduledStart["startDay"], string, string, string, string]>([
     ["Monday", "12:00", "+00:00", "2026-11-23T12:00:00Z", "2026-11-23T12:00:00.000Z"],
     ["Monday", "11:59", "+00:00", "2026-11-23T12:00:00Z", "2026-11-30T11:59:00.000Z"],
     ["Tuesday", "01:00", "+14:00", "2026-11-23T10:00:00Z", "2026-11-23T11:00:00.000Z"],
     ["Sunday", "23:30", "-01:30", "2026-11-22T00:00:00Z", "2026-11-23T01:00:00.000Z"],
-  ] as const)("%s %s %s after %s is %s", (day, time, offset, from, expected) => {
-    expect(at(day, time, offset, from)).toBe(expected);
+  ])("%s %s %s after %s is %s", (...[startDay, startTime, utcOffset, from, expected]) => {
+    const dueMs = nextStart({ startDay, startTime, utcOffset }, Date.parse(from));
+    expect(new Date(dueMs).toISOString()).toBe(expected);
   });
 });
 

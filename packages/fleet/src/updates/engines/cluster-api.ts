@@ -130,24 +130,28 @@ function describeMachine({ metadata, spec, status }: Machine): UpgradeNode {
   };
 }
 
-function stateOf(
-  cluster: CapiCluster,
-  machines: readonly Machine[],
-  { target }: UpgradeOperation,
-): { state: "Running" | "Succeeded" | "Failed"; message?: string } {
+type State = Omit<NonNullable<ClusterUpgradeStatus["operation"]>, "id">;
+
+function stateOf(cluster: CapiCluster, machines: readonly Machine[], operation: UpgradeOperation): State {
   const failed = machines.find((it) => it.status?.phase === "Failed");
-  if (failed !== undefined)
-    return {
-      state: "Failed",
-      message: `Machine ${failed.metadata.name}: ${failed.status?.failureMessage ?? "its phase is Failed"}`,
-    };
+  if (failed === undefined)
+    return isOver(cluster, machines, operation)
+      ? { state: "Succeeded" }
+      : { state: "Running", ...progressOf(cluster) };
+  const reason = failed.status?.failureMessage ?? "its phase is Failed";
+  return { state: "Failed", message: `Machine ${failed.metadata.name}: ${reason}` };
+}
+
+function isOver(cluster: CapiCluster, machines: readonly Machine[], { target }: UpgradeOperation): boolean {
   const topology = findCondition(cluster.status?.conditions, "TopologyReconciled");
   // With deferred workers the topology is not reconciled as a whole.
-  const isReconciled =
-    target.type === "ControlPlaneOnly" || topology === undefined || topology.status === "True";
-  const isRunning = machines.every((it) => it.status?.phase === "Running");
-  if (isReconciled && isRunning && machines.length > 0 && isAtTarget(describe(machines), target))
-    return { state: "Succeeded" };
-  const message = cluster.spec?.paused === true ? "the Cluster is paused" : topology?.message;
-  return { state: "Running", ...(message === undefined || message === "" ? {} : { message }) };
+  const isReconciled = target.type === "ControlPlaneOnly" || (topology?.status ?? "True") === "True";
+  const isRunning = machines.length > 0 && machines.every((it) => it.status?.phase === "Running");
+  return isReconciled && isRunning && isAtTarget(describe(machines), target);
+}
+
+function progressOf({ spec, status }: CapiCluster): Pick<State, "message"> {
+  if (spec?.paused === true) return { message: "the Cluster is paused" };
+  const message = findCondition(status?.conditions, "TopologyReconciled")?.message ?? "";
+  return message === "" ? {} : { message };
 }

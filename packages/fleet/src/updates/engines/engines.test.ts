@@ -22,7 +22,7 @@ const signal = new AbortController().signal;
 const now = "2026-11-23T12:00:00Z";
 const FAILURE = "the disk is full";
 
-/** A cluster that a stand-in of the engine changes. */
+/** A cluster that a substitute for the engine changes. */
 function cluster(version: string): Required<Pick<ClusterUpgradeStatus, "kubernetesVersion" | "nodes">> {
   const node = (name: string) => ({ name, kubernetesVersion: version, ready: true });
   return { kubernetesVersion: version, nodes: [node("server"), node("worker")] };
@@ -113,21 +113,18 @@ function capiHarness(): EngineHarness {
     upgrader: () => new ClusterApiUpgrader(client, "clusters/a"),
     version: (it) => it,
     async work(result) {
-      const { spec } = await client.get(CAPI_CLUSTERS, key);
-      const { version = "", workers } = spec?.topology ?? {};
-      const isDeferred =
-        workers?.machineDeployments?.[0]?.metadata?.annotations?.[DEFER_UPGRADE] !== undefined;
+      const topology = (await client.get(CAPI_CLUSTERS, key)).spec?.topology;
+      const version = topology?.version ?? "";
+      const isDeferred = JSON.stringify(topology).includes(DEFER_UPGRADE);
       generation += 1;
-      const broken = machine(`server-${generation}`, version, true);
       if (result === "fail") {
-        client.seed(MACHINES, { ...broken, status: { phase: "Failed", failureMessage: FAILURE } });
+        const status = { phase: "Failed", failureMessage: FAILURE };
+        client.seed(MACHINES, { ...machine(`server-${generation}`, version, true), status });
         return;
       }
-      for (const it of client.objects(MACHINES)) {
-        const isControlPlane = it.metadata.labels?.[CONTROL_PLANE_LABEL] !== undefined;
-        if (!isControlPlane && isDeferred) continue;
-        await client.delete(MACHINES, keyOf(it));
-      }
+      const isReplaced = (it: Machine): boolean =>
+        !isDeferred || it.metadata.labels?.[CONTROL_PLANE_LABEL] !== undefined;
+      for (const it of client.objects(MACHINES).filter(isReplaced)) await client.delete(MACHINES, keyOf(it));
       client.seed(MACHINES, machine(`server-${generation}-new`, version, true));
       if (!isDeferred) client.seed(MACHINES, machine(`worker-${generation}-new`, version, false));
     },

@@ -92,11 +92,11 @@ async function reconcile(
     if (hasEnded(next) && !hasEnded(run)) tell(events, next);
   }
   await writeGates(client, informers, next, signal);
+  const waits = [againAtMs === undefined ? Infinity : againAtMs - nowMs];
   for (const [name, operation] of operationsOf(next))
-    await upgraders.start(members.get(name), operation, signal);
-  const waits = againAtMs === undefined ? [] : [againAtMs - nowMs];
-  waits.push(...upgraders.lookAgainInMs(next, members));
-  return waits.length === 0 ? {} : { requeueAfterMs: Math.min(MAX_WAIT_MS, ...waits) };
+    waits.push(await upgraders.start(members.get(name), operation, signal));
+  const soonestMs = Math.min(...waits);
+  return soonestMs === Infinity ? {} : { requeueAfterMs: Math.min(MAX_WAIT_MS, soonestMs) };
 }
 
 async function observe(
