@@ -41,7 +41,10 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ],
   [
     "placement",
-    { summary: "explain placements of resources on clusters", load: () => import("#placement/main.ts") },
+    {
+      summary: "show, explain and roll back placements of resources on clusters",
+      load: () => import("#placement/main.ts"),
+    },
   ],
   [
     "version",

@@ -39,7 +39,17 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "mesh status": ["fairlead mesh status prod"],
   "mesh delete": ["fairlead mesh delete prod --disconnect"],
   policy: ["fairlead policy lint", "fairlead policy explain shop/front member-2/shop/cart 80"],
-  placement: ["fairlead placement explain web --hub-context hub"],
+  placement: ["fairlead placement status web", "fairlead placement explain web --hub-context hub"],
+  "placement status": [
+    "fairlead placement status web --hub-context hub",
+    "fairlead placement status web -n shop",
+  ],
+  "placement diff": ["fairlead placement diff web", "fairlead placement diff web --from 3 --to 2"],
+  "placement history": ["fairlead placement history web"],
+  "placement rollback": [
+    "fairlead placement rollback web --to 3 --dry-run",
+    "fairlead placement rollback web --to 3 --prune",
+  ],
   "placement explain": [
     "fairlead placement explain web --hub-context hub",
     "fairlead placement explain web --cluster member-1",

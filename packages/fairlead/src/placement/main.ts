@@ -1,47 +1,150 @@
 import { readFile } from "node:fs/promises";
 import { Command } from "@commander-js/extra-typings";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
-import { renderData } from "@fairlead/fleet/cli/output.ts";
+import { renderData, type ResultOutput } from "@fairlead/fleet/cli/output.ts";
+import { diffOnHub, renderDiff } from "@fairlead/fleet/cli/placement/diff.ts";
 import { explainOnHub } from "@fairlead/fleet/cli/placement/explain.ts";
+import { historyOnHub, renderHistory } from "@fairlead/fleet/cli/placement/history.ts";
 import { renderExplain } from "@fairlead/fleet/cli/placement/render-explain.ts";
+import { renderRollback, rollbackOnHub } from "@fairlead/fleet/cli/placement/rollback.ts";
+import { renderStatus, statusOnHub } from "@fairlead/fleet/cli/placement/status.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
 import { resultOption } from "#shared/output.ts";
 
-/** Placements: why they have the clusters that they have, and what a change would move. */
+const NAMESPACE_FLAG = [
+  "-n, --namespace <name>",
+  "namespace of a ResourcePlacement; default: a ClusterResourcePlacement is meant",
+] as const;
+const CONTEXT_FLAG = [
+  "--hub-context <name>",
+  "kubeconfig context of the hub; default: the current context",
+] as const;
+
+/** Placements: where they are, why, what a change would move, and back. */
 export function command(): Command {
-  const placement = new Command("placement").description("explain placements of resources on clusters");
+  const placement = new Command("placement").description(
+    "show, explain and roll back placements of resources on clusters",
+  );
+  placement
+    .command("status")
+    .description("show how far a placement is on each cluster, and what failed or drifted")
+    .argument("<name>", "the placement")
+    .option(...NAMESPACE_FLAG)
+    .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
+    .addOption(resultOption())
+    .action((name, { namespace, ...flags }) =>
+      onHub("placement status", flags, async (hub, { signal }) => {
+        const result = await statusOnHub(hub, { name, namespace }, signal);
+        return [result, renderStatus(result)];
+      }),
+    );
   placement
     .command("explain")
     .description(
       "show why clusters are picked or not, plugin by plugin, and what a change of the policy would move",
     )
     .argument("[name]", "the placement; default: the one of --file")
-    .option(
-      "-n, --namespace <name>",
-      "namespace of a ResourcePlacement; default: a ClusterResourcePlacement is meant",
-    )
+    .option(...NAMESPACE_FLAG)
     .option(
       "-f, --file <file>",
       "manifest of the placement as it is to be, which is not applied; - for standard input",
     )
     .option("--cluster <name>", "the only cluster to show, with the word of each plugin")
     .option(...KUBECONFIG_FLAG)
-    .option("--hub-context <name>", "kubeconfig context of the hub; default: the current context")
+    .option(...CONTEXT_FLAG)
     .addOption(resultOption())
-    .action((name, { namespace, file, cluster, hubContext: context, kubeconfig, output }) =>
-      runForPeople("placement explain", async ({ deps, signal }) => {
-        const config = await loadContext({ file: undefined, context }, kubeconfig, process.env);
-        await using hub = connect(config, deps);
-        await checkReachable(hub, { who: "the hub", config }, deps, signal);
+    .action((name, { namespace, file, cluster, ...flags }) =>
+      onHub("placement explain", flags, async (hub, { deps, signal }) => {
         const text = file === undefined ? "" : await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
         const manifest = file === undefined ? undefined : { name: file, text };
         const question = { name, namespace, file: manifest, cluster };
         const result = await explainOnHub(hub, question, deps.clock, signal);
-        const rendered = output === "text" ? renderExplain(result) : renderData(result, output);
-        process.stdout.write(`${rendered}\n`);
+        return [result, renderExplain(result)];
+      }),
+    );
+  placement
+    .command("diff")
+    .description("show what differs between the latest snapshot and the hub, or between two snapshots")
+    .argument("<name>", "the placement")
+    .option(...NAMESPACE_FLAG)
+    .option("--from <index>", "index of a resource snapshot; default: the latest")
+    .option("--to <index>", "index of a resource snapshot; default: what is selected on the hub now")
+    .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
+    .addOption(resultOption())
+    .action((name, { namespace, from, to, ...flags }) =>
+      onHub("placement diff", flags, async (hub, { signal }) => {
+        const question = { name, namespace, from: indexOf("--from", from), to: indexOf("--to", to) };
+        const result = await diffOnHub(hub, question, signal);
+        return [result, renderDiff(result)];
+      }),
+    );
+  placement
+    .command("history")
+    .description("list the resource snapshots of a placement, and the clusters that have them")
+    .argument("<name>", "the placement")
+    .option(...NAMESPACE_FLAG)
+    .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
+    .addOption(resultOption())
+    .action((name, { namespace, ...flags }) =>
+      onHub("placement history", flags, async (hub, { deps, signal }) => {
+        const result = await historyOnHub(hub, { name, namespace }, signal);
+        return [result, renderHistory(result, deps.clock.now())];
+      }),
+    );
+  placement
+    .command("rollback")
+    .description("write the objects of an older resource snapshot on the hub again; a rollout follows")
+    .argument("<name>", "the placement")
+    .option(...NAMESPACE_FLAG)
+    .option("--to <index>", "index of the resource snapshot; default: the one before the latest")
+    .option("--prune", "delete objects that are selected now and were not in the snapshot")
+    .option("--dry-run", "only show what would be written")
+    .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
+    .addOption(resultOption())
+    .action((name, { namespace, to, prune = false, dryRun = false, ...flags }) =>
+      onHub("placement rollback", flags, async (hub, { signal }) => {
+        const question = { name, namespace, to: indexOf("--to", to), prune, dryRun };
+        const result = await rollbackOnHub(hub, question, signal);
+        if (result.changes.some((it) => it.outcome === "failed")) process.exitCode = 1;
+        return [result, renderRollback(result)];
       }),
     );
   return placement;
+}
+
+interface HubFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly hubContext?: string | undefined;
+  readonly output: ResultOutput;
+}
+
+/** Asks the hub, and prints the answer: the data, or the text for people. */
+function onHub(
+  name: string,
+  { kubeconfig, hubContext: context, output }: HubFlags,
+  ask: (
+    hub: KubeClient,
+    at: { readonly deps: RuntimeDeps; readonly signal: AbortSignal },
+  ) => Promise<readonly [data: object, text: string]>,
+): Promise<void> {
+  return runForPeople(name, async ({ deps, signal }) => {
+    const config = await loadContext({ file: undefined, context }, kubeconfig, process.env);
+    await using hub = connect(config, deps);
+    await checkReachable(hub, { who: "the hub", config }, deps, signal);
+    const [data, text] = await ask(hub, { deps, signal });
+    process.stdout.write(`${output === "text" ? text : renderData(data, output)}\n`);
+  });
+}
+
+function indexOf(flag: string, text: string | undefined): number | undefined {
+  return text === undefined ? undefined : parseWhole(flag, text, { min: 0, max: 1_000_000_000 });
 }

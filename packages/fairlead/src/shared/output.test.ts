@@ -45,6 +45,10 @@ it("every command that prints data takes -o with the same words", async () => {
     }
   expect(Object.fromEntries(words)).toEqual({
     "placement explain": RESULT_OUTPUTS,
+    "placement status": RESULT_OUTPUTS,
+    "placement diff": RESULT_OUTPUTS,
+    "placement history": RESULT_OUTPUTS,
+    "placement rollback": RESULT_OUTPUTS,
     "policy explain": RESULT_OUTPUTS,
     "policy diff": RESULT_OUTPUTS,
     "policy lint": RESULT_OUTPUTS,

@@ -13,7 +13,7 @@ import type { ContentsCache } from "./contents.ts";
 import { OwnPace } from "./pace.ts";
 import type { PlacementInformers } from "./informers.ts";
 import { createSnapshots } from "./resources/controller.ts";
-import { type Discover, discoverBy } from "./resources/discovery.ts";
+import { type Discover, discoverBy } from "#placement/selection/discovery.ts";
 import { Outcomes } from "./resources/outcomes.ts";
 import { Resources } from "./resources/resources.ts";
 import { snapshotNow } from "./resources/snapshot.ts";

@@ -11,7 +11,7 @@ import { checkSelectors, problemText, type SelectionInput } from "#placement/sel
 import type { Selectable } from "#placement/selection/content.ts";
 import type { KindName, KindTable } from "#placement/selection/kinds.ts";
 import { neededKinds, select, type Selection } from "#placement/selection/select.ts";
-import { type Discover, withDefinitions } from "./discovery.ts";
+import { type Discover, withDefinitions } from "#placement/selection/discovery.ts";
 import { Interests } from "./interests.ts";
 import { KindWatches, type WatchesParts } from "./watches.ts";
 

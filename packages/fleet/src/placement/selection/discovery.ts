@@ -3,7 +3,7 @@ import { isObject } from "@fairlead/base/json.ts";
 import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { KindTable, type ServedGroup, type ServedVersion } from "#placement/selection/kinds.ts";
+import { KindTable, type ServedGroup, type ServedVersion } from "./kinds.ts";
 
 /** Reads one path of the API server, as JSON. */
 type ReadPath = (path: string) => Promise<unknown>;

@@ -1,6 +1,6 @@
 import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { describe, expect, it } from "vitest";
-import { KindTable } from "#placement/selection/kinds.ts";
+import { KindTable } from "./kinds.ts";
 import { discoverKinds, withDefinitions } from "./discovery.ts";
 
 const verbs = ["create", "delete", "get", "list", "patch", "update", "watch"];

@@ -1,0 +1,227 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { apiVersionOf, type Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import {
+  CLUSTER_RESOURCE_BINDINGS,
+  CLUSTER_RESOURCE_PLACEMENTS,
+  CLUSTER_RESOURCE_SNAPSHOTS,
+  type Placement,
+  type PlacementStatus,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { fakeBinding } from "#placement/scheduling/cluster.fake.ts";
+import { contentOf } from "#placement/selection/content.ts";
+import { KINDS, object } from "#placement/selection/objects.fake.ts";
+import { identifierIn } from "#placement/selection/select.ts";
+import { resourceSnapshots } from "#placement/snapshots/resources.ts";
+import { diffOnHub, renderDiff } from "./diff.ts";
+import { historyOnHub, renderHistory } from "./history.ts";
+import { renderRollback, rollbackOnHub } from "./rollback.ts";
+import { renderStatus, statusOnHub } from "./status.ts";
+
+const NOW = Date.parse("2026-06-01T00:00:00Z");
+const web = { name: "web", namespace: undefined };
+const { signal } = new AbortController();
+const placement: Placement = {
+  metadata: { name: "web", generation: 1 },
+  spec: { resourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name: "shop" }] },
+};
+
+/** Serves discovery for the kinds of the tests. */
+class FakeHub extends FakeKubeClient {
+  override request(_method: string, path: string): Promise<unknown> {
+    const groups = [...new Set(Object.values(KINDS).map((it) => it.group))].filter((it) => it !== "");
+    if (path === "/apis")
+      return Promise.resolve({
+        groups: groups.map((name) => ({
+          name,
+          preferredVersion: { version: "v1" },
+          versions: [{ version: "v1" }],
+        })),
+      });
+    const kinds: readonly Resource[] = Object.values(KINDS);
+    const resources = kinds
+      .filter((it) => path === (it.group === "" ? "/api/v1" : `/apis/${apiVersionOf(it)}`))
+      .map(({ plural, kind, namespaced }) => ({
+        name: plural,
+        kind,
+        namespaced,
+        verbs: ["get", "list", "watch"],
+      }));
+    return Promise.resolve({ resources });
+  }
+}
+
+let clock: FakeClock;
+let hub: FakeHub;
+const shop = object(KINDS.namespace, "shop");
+const settings = (value: string): KubeObject =>
+  object(KINDS.configMap, "settings", { data: { level: value } });
+const secret = (value: string): KubeObject => object(KINDS.secret, "key", { data: { key: value } });
+
+async function seedSnapshot(index: number, ...objects: readonly KubeObject[]): Promise<void> {
+  for (const it of hub.objects(CLUSTER_RESOURCE_SNAPSHOTS))
+    await hub.mergePatch(CLUSTER_RESOURCE_SNAPSHOTS, objectKey(undefined, it.metadata.name), {
+      metadata: { labels: { "kubernetes-fleet.io/is-latest-snapshot": "false" } },
+    });
+  const selected = objects.map((it) => ({ id: identifierIn(it), content: contentOf(it) }));
+  hub.seed(
+    CLUSTER_RESOURCE_SNAPSHOTS,
+    ...resourceSnapshots(placement, { index, hash: `${index}`.repeat(64), objects: selected }),
+  );
+}
+
+beforeEach(async () => {
+  clock = new FakeClock(NOW);
+  hub = new FakeHub(clock);
+  hub.seed(CLUSTER_RESOURCE_PLACEMENTS, placement);
+  await seedSnapshot(0, shop, settings("old"), secret("b2xk"));
+  await clock.advance(3_600_000);
+  await seedSnapshot(1, shop, settings("new"), secret("bmV3"), object(KINDS.service, "web", { spec: {} }));
+  const labels = { "kubernetes-fleet.io/parent-CRP": "web" };
+  hub.seed(
+    CLUSTER_RESOURCE_BINDINGS,
+    fakeBinding("member-1", { resourceSnapshotName: "web-1-snapshot" }, { labels }),
+    fakeBinding("member-2", { resourceSnapshotName: "web-0-snapshot" }, { labels }),
+  );
+  hub.seed(KINDS.namespace, shop);
+  hub.seed(KINDS.configMap, settings("newest"), object(KINDS.configMap, "kube-root-ca.crt"));
+  hub.seed(KINDS.secret, secret("bmV3ZXN0"));
+  hub.seed(KINDS.service, object(KINDS.service, "web", { spec: { clusterIP: "10.0.0.1" } }));
+  await clock.advance(60_000);
+});
+
+it("history lists the snapshots with the clusters that have them", async () => {
+  expect(renderHistory(await historyOnHub(hub, web, signal), clock.now())).toBe(
+    [
+      "INDEX        AGE    OBJECTS   HASH           CLUSTERS",
+      "1 (latest)   1m     4         111111111111   member-1",
+      "0            1h1m   3         000000000000   member-2",
+    ].join("\n"),
+  );
+});
+
+describe("diff", () => {
+  const diff = async (from?: number, to?: number): Promise<string> =>
+    renderDiff(await diffOnHub(hub, { ...web, from, to }, signal));
+  it("shows what is on the hub and in no snapshot yet, without the content of Secrets", async () => {
+    expect(await diff()).toBe(
+      [
+        "From snapshot 1 to the hub: 0 added, 2 changed, 0 removed; on member-1, member-2",
+        "~ ConfigMap shop/settings",
+        "    /data/level: new -> newest",
+        "~ Secret shop/key",
+        "    /data/key: (redacted for security reasons) -> (redacted for security reasons)",
+      ].join("\n"),
+    );
+  });
+  it("compares two snapshots", async () => {
+    expect(await diff(1, 0)).toMatch(
+      /^From snapshot 1 to snapshot 0: 0 added, 2 changed, 1 removed; on member-1\n/,
+    );
+    expect(await diff(0, 0)).toBe("No differences between snapshot 0 and snapshot 0.");
+  });
+  it("says which snapshots there are, and which placement is not", async () => {
+    await expect(diff(7)).rejects.toThrow(
+      "ClusterResourcePlacement web has no resource snapshot 7; it has 1, 0",
+    );
+    await expect(historyOnHub(hub, { name: "x", namespace: "shop" }, signal)).rejects.toThrow(
+      "the hub has no ResourcePlacement shop/x",
+    );
+  });
+});
+
+describe("rollback", () => {
+  const data = (): unknown[] =>
+    hub.objects<KubeObject & { data?: unknown }>(KINDS.configMap).map((it) => it.data);
+  it("writes the objects of the snapshot on the hub, and leaves what was added since", async () => {
+    const result = await rollbackOnHub(hub, { ...web, to: undefined, prune: false, dryRun: false }, signal);
+    expect(renderRollback(result)).toBe(
+      [
+        "Snapshot 0 restored on the hub:",
+        "~ ConfigMap shop/settings",
+        "    /data/level: newest -> old",
+        "~ Secret shop/key",
+        "    /data/key: (redacted for security reasons) -> (redacted for security reasons)",
+        "- Service shop/web",
+        "Left: Service shop/web: was added since; --prune deletes it",
+      ].join("\n"),
+    );
+    expect(data()).toContainEqual({ level: "old" });
+    expect(hub.objects(KINDS.service)).toHaveLength(1);
+  });
+  it("deletes it with --prune, creates what is gone, and writes nothing in a dry run", async () => {
+    await hub.delete(KINDS.configMap, objectKey("shop", "settings"));
+    await rollbackOnHub(hub, { ...web, to: 0, prune: true, dryRun: true }, signal);
+    expect(hub.objects(KINDS.service)).toHaveLength(1);
+    await rollbackOnHub(hub, { ...web, to: 0, prune: true, dryRun: false }, signal);
+    expect(hub.objects(KINDS.service)).toEqual([]);
+    expect(data()).toContainEqual({ level: "old" });
+    const again = await rollbackOnHub(hub, { ...web, to: 0, prune: true, dryRun: false }, signal);
+    expect(renderRollback(again)).toBe("The hub has what snapshot 0 holds.");
+  });
+  it("is for update runs with strategy External", async () => {
+    await hub.mergePatch(CLUSTER_RESOURCE_PLACEMENTS, objectKey(undefined, "web"), {
+      spec: { strategy: { type: "External" } },
+    });
+    await expect(rollbackOnHub(hub, { ...web, to: 0, prune: false, dryRun: false }, signal)).rejects.toThrow(
+      'create a staged update run with resourceSnapshotIndex "0" instead',
+    );
+  });
+});
+
+it("status shows the conditions, a line for each cluster, and what failed", async () => {
+  const condition = (type: string, status: Condition["status"], reason: string): Condition => ({
+    type,
+    status,
+    reason,
+    message: `${reason} message`,
+    observedGeneration: 1,
+    lastTransitionTime: "2026-06-01T00:00:00Z",
+  });
+  const status: PlacementStatus = {
+    observedResourceIndex: "1",
+    selectedResources: [{ version: "v1", kind: "Namespace", name: "shop" }],
+    conditions: [
+      condition("ClusterResourcePlacementScheduled", "True", "SchedulingPolicyFulfilled"),
+      condition("ClusterResourcePlacementApplied", "False", "ApplyFailed"),
+    ],
+    placementStatuses: [
+      {
+        clusterName: "member-1",
+        observedResourceIndex: "1",
+        conditions: [
+          condition("Scheduled", "True", "Scheduled"),
+          condition("Available", "True", "AllWorkAreAvailable"),
+        ],
+      },
+      {
+        clusterName: "member-2",
+        observedResourceIndex: "0",
+        conditions: [
+          condition("Scheduled", "True", "Scheduled"),
+          condition("Applied", "False", "NotAllWorkHaveBeenApplied"),
+        ],
+        failedPlacements: [
+          {
+            version: "v1",
+            kind: "Service",
+            name: "web",
+            namespace: "shop",
+            condition: condition("Applied", "False", "NotTakenOver"),
+          },
+        ],
+      },
+      { conditions: [condition("Scheduled", "False", "ScheduleFailed")] },
+    ],
+  };
+  await hub.mergePatch(
+    CLUSTER_RESOURCE_PLACEMENTS,
+    objectKey(undefined, "web"),
+    { status },
+    { subresource: "status" },
+  );
+  await expect(renderStatus(await statusOnHub(hub, web, signal))).toMatchFileSnapshot("goldens/status.txt");
+});

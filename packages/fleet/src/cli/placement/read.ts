@@ -1,0 +1,115 @@
+import { FleetError } from "@fairlead/base/errors.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { PARENT_PLACEMENT_LABEL, RESOURCE_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
+import {
+  CLUSTER_RESOURCE_BINDINGS,
+  CLUSTER_RESOURCE_PLACEMENTS,
+  CLUSTER_RESOURCE_SNAPSHOTS,
+  type Placement,
+  RESOURCE_BINDINGS,
+  RESOURCE_PLACEMENTS,
+  RESOURCE_SNAPSHOTS,
+  type ResourceBinding,
+  type ResourceSnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { indexInName, latestOf } from "#placement/snapshots/history.ts";
+import { indexOfResources, isMaster } from "#placement/snapshots/resources.ts";
+
+/** A placement on the hub with its resource snapshots and bindings, as commands read them. */
+
+export interface PlacementName {
+  readonly name: string;
+  /** Of a ResourcePlacement. Undefined: a ClusterResourcePlacement. */
+  readonly namespace: string | undefined;
+}
+export interface PlacementOnHub {
+  readonly placement: Placement;
+  readonly kind: string;
+  /** With what they hold, the newest first. */
+  readonly snapshots: readonly SnapshotOnHub[];
+  readonly bindings: readonly ResourceBinding[];
+}
+export interface SnapshotOnHub {
+  readonly index: number;
+  readonly isLatest: boolean;
+  readonly master: ResourceSnapshot;
+  readonly objects: readonly KubeObject[];
+  /** That have it, or are getting it. */
+  readonly clusters: readonly string[];
+}
+
+interface Kinds {
+  readonly placements: Resource<Placement>;
+  readonly snapshots: Resource<ResourceSnapshot>;
+  readonly bindings: Resource<ResourceBinding>;
+}
+const CLUSTER_KINDS: Kinds = {
+  placements: CLUSTER_RESOURCE_PLACEMENTS,
+  snapshots: CLUSTER_RESOURCE_SNAPSHOTS,
+  bindings: CLUSTER_RESOURCE_BINDINGS,
+};
+const NAMESPACED_KINDS: Kinds = {
+  placements: RESOURCE_PLACEMENTS,
+  snapshots: RESOURCE_SNAPSHOTS,
+  bindings: RESOURCE_BINDINGS,
+};
+
+export async function readPlacement(
+  hub: KubeClient,
+  { name, namespace }: PlacementName,
+  signal: AbortSignal,
+): Promise<PlacementOnHub> {
+  const kinds = namespace === undefined ? CLUSTER_KINDS : NAMESPACED_KINDS;
+  const of = { ...defined({ namespace }), labelSelector: `${PARENT_PLACEMENT_LABEL}=${name}`, signal };
+  const [placement, snapshots, bindings] = await Promise.all([
+    hub.find(kinds.placements, objectKey(namespace, name), { signal }),
+    hub.list(kinds.snapshots, of),
+    hub.list(kinds.bindings, of),
+  ]);
+  const { kind } = kinds.placements;
+  if (placement === undefined)
+    throw new FleetError("API_NOT_FOUND", `the hub has no ${kind} ${objectKey(namespace, name)}`);
+  const found = snapshotsOf(name, snapshots.items, bindings.items);
+  return { placement, kind, snapshots: found, bindings: bindings.items };
+}
+
+function snapshotsOf(
+  name: string,
+  parts: readonly ResourceSnapshot[],
+  bindings: readonly ResourceBinding[],
+): SnapshotOnHub[] {
+  const masters = parts.filter(isMaster).toSorted((a, b) => indexOfResources(b) - indexOfResources(a));
+  const latest = latestOf(masters, RESOURCE_INDEX_LABEL);
+  return masters.map((master) => {
+    const index = indexOfResources(master);
+    const having = bindings.filter((it) => indexInName(it.spec.resourceSnapshotName, name) === index);
+    return {
+      index,
+      isLatest: master === latest,
+      master,
+      objects: parts
+        .filter((it) => indexOfResources(it) === index)
+        .flatMap((it) => it.spec.selectedResources),
+      clusters: having.map((it) => it.spec.targetCluster).toSorted(),
+    };
+  });
+}
+
+/** @throws {FleetError} `API_NOT_FOUND` */
+export function snapshotAt({ placement, kind, snapshots }: PlacementOnHub, index: number): SnapshotOnHub {
+  const found = snapshots.find((it) => it.index === index);
+  if (found !== undefined) return found;
+  const known = snapshots.map((it) => it.index).join(", ");
+  throw new FleetError(
+    "API_NOT_FOUND",
+    `${kind} ${placement.metadata.name} has no resource snapshot ${index}; it has ${known === "" ? "none" : known}`,
+  );
+}
+
+export function fullName({ metadata: { name, namespace } }: KubeObject): string {
+  return objectKey(namespace, name);
+}
