@@ -152,22 +152,24 @@ const BUDGET = object(
   "Bounds the evictions of the placement of this name.",
 );
 
-const EVICTION = object(
-  {
-    "spec!": object({
-      "placementName!": text("The ClusterResourcePlacement.", {
-        maxLength: 255,
-        ...immutable("The PlacementName field"),
+function evictionOf(placement: string): JsonSchema {
+  return object(
+    {
+      "spec!": object({
+        "placementName!": text(`The ${placement}.`, {
+          maxLength: 255,
+          ...immutable("The PlacementName field"),
+        }),
+        "clusterName!": text("The cluster that it leaves.", {
+          maxLength: 255,
+          ...immutable("The ClusterName field"),
+        }),
       }),
-      "clusterName!": text("The cluster that it leaves.", {
-        maxLength: 255,
-        ...immutable("The ClusterName field"),
-      }),
-    }),
-    status: object({ conditions: PLAIN_CONDITIONS }),
-  },
-  "Removes a placement from one cluster, once.",
-);
+      status: object({ conditions: PLAIN_CONDITIONS }),
+    },
+    "Removes a placement from one cluster, once.",
+  );
+}
 const EVICTION_COLUMNS: readonly PrinterColumn[] = ["Valid", "Executed"].map((name) => ({
   name,
   type: "string",
@@ -208,7 +210,7 @@ export const OVERRIDE_CRDS: readonly CustomResourceDefinition[] = [
     versions: (["v1alpha1", "v1beta1"] as const).map((name) => ({
       name,
       storage: name === "v1beta1",
-      schema: EVICTION,
+      schema: evictionOf("ClusterResourcePlacement"),
       ...(name === "v1beta1" ? { columns: EVICTION_COLUMNS } : {}),
     })),
   }),
@@ -224,6 +226,23 @@ export const OVERRIDE_CRDS: readonly CustomResourceDefinition[] = [
       status: false,
       schema: BUDGET,
     })),
+  }),
+  // Additions: the same for ResourcePlacements.
+  crd({
+    group: GROUP,
+    kind: "ResourcePlacementEviction",
+    scope: "Namespaced",
+    shortNames: ["rpe"],
+    categories: CATEGORIES,
+    versions: [{ name: "v1beta1", schema: evictionOf("ResourcePlacement"), columns: EVICTION_COLUMNS }],
+  }),
+  crd({
+    group: GROUP,
+    kind: "ResourcePlacementDisruptionBudget",
+    scope: "Namespaced",
+    shortNames: ["rpdb"],
+    categories: CATEGORIES,
+    versions: [{ name: "v1beta1", status: false, schema: BUDGET }],
   }),
   envelopeCrd("ClusterResourceEnvelope", "Cluster"),
   envelopeCrd("ResourceEnvelope", "Namespaced"),

@@ -16,7 +16,6 @@ import {
   CLUSTER_RESOURCE_OVERRIDES,
   type ClusterResourceOverride,
   type ClusterResourceOverrideSnapshot,
-  PLACEMENT_EVICTIONS,
   type PlacementEviction,
   RESOURCE_OVERRIDE_SNAPSHOTS,
   RESOURCE_OVERRIDES,
@@ -71,6 +70,7 @@ export interface ScopeInformers {
   /** Indexed by their placement as well. */
   readonly runs: Informer<StagedUpdateRun>;
   readonly approvals: Informer<ApprovalRequest>;
+  readonly evictions: Informer<PlacementEviction>;
 }
 
 /** What the controllers of placements read, each kind watched once. */
@@ -85,7 +85,6 @@ export interface PlacementInformers {
   readonly overrides: Informer<ResourceOverride>;
   readonly clusterOverrideSnapshots: Informer<ClusterResourceOverrideSnapshot>;
   readonly overrideSnapshots: Informer<ResourceOverrideSnapshot>;
-  readonly evictions: Informer<PlacementEviction>;
 }
 
 export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps): PlacementInformers {
@@ -101,6 +100,7 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
     placements: make<WatchedPlacement>(scope.placements, { trim: withoutReport }),
     policySnapshots: make(scope.policySnapshots, { indexes: byPlacement }),
     resourceSnapshots: make(scope.resourceSnapshots, { trim: withoutResources, indexes: byPlacement }),
+    evictions: make(scope.evictions),
     bindings: makeLean(scope.bindings, {
       indexes: { ...byPlacement, [OF_CLUSTER]: (it) => [it.spec.targetCluster] },
     }),
@@ -119,7 +119,6 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
     overrides: make(RESOURCE_OVERRIDES),
     clusterOverrideSnapshots: make(CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS, { indexes: byOverride }),
     overrideSnapshots: make(RESOURCE_OVERRIDE_SNAPSHOTS, { indexes: byOverride }),
-    evictions: make(PLACEMENT_EVICTIONS),
   };
 }
 

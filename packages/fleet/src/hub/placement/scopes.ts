@@ -1,5 +1,13 @@
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import {
+  PLACEMENT_DISRUPTION_BUDGETS,
+  PLACEMENT_EVICTIONS,
+  type PlacementDisruptionBudget,
+  type PlacementEviction,
+  RESOURCE_PLACEMENT_DISRUPTION_BUDGETS,
+  RESOURCE_PLACEMENT_EVICTIONS,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+import {
   CLUSTER_RESOURCE_BINDINGS,
   CLUSTER_RESOURCE_PLACEMENTS,
   CLUSTER_RESOURCE_SNAPSHOTS,
@@ -37,6 +45,8 @@ export interface PlacementScope {
   readonly runs: Resource<StagedUpdateRun>;
   readonly strategies: Resource<StagedUpdateStrategy>;
   readonly approvals: Resource<ApprovalRequest>;
+  readonly evictions: Resource<PlacementEviction>;
+  readonly budgets: Resource<PlacementDisruptionBudget>;
 }
 
 export const CLUSTER_SCOPE: PlacementScope = {
@@ -49,6 +59,8 @@ export const CLUSTER_SCOPE: PlacementScope = {
   runs: CLUSTER_STAGED_UPDATE_RUNS,
   strategies: CLUSTER_STAGED_UPDATE_STRATEGIES,
   approvals: CLUSTER_APPROVAL_REQUESTS,
+  evictions: PLACEMENT_EVICTIONS,
+  budgets: PLACEMENT_DISRUPTION_BUDGETS,
 };
 export const NAMESPACED_SCOPE: PlacementScope = {
   name: "namespaced",
@@ -60,5 +72,7 @@ export const NAMESPACED_SCOPE: PlacementScope = {
   runs: STAGED_UPDATE_RUNS,
   strategies: STAGED_UPDATE_STRATEGIES,
   approvals: APPROVAL_REQUESTS,
+  evictions: RESOURCE_PLACEMENT_EVICTIONS,
+  budgets: RESOURCE_PLACEMENT_DISRUPTION_BUDGETS,
 };
 export const SCOPES: readonly PlacementScope[] = [CLUSTER_SCOPE, NAMESPACED_SCOPE];

@@ -88,6 +88,17 @@ export const PLACEMENT_DISRUPTION_BUDGETS = resource<PlacementDisruptionBudget>(
   "clusterresourceplacementdisruptionbudgets",
   "Cluster",
 );
+/** Additions: the same for ResourcePlacements. */
+export const RESOURCE_PLACEMENT_EVICTIONS = resource<PlacementEviction>(
+  GROUP_VERSION,
+  "ResourcePlacementEviction",
+  "resourceplacementevictions",
+);
+export const RESOURCE_PLACEMENT_DISRUPTION_BUDGETS = resource<PlacementDisruptionBudget>(
+  GROUP_VERSION,
+  "ResourcePlacementDisruptionBudget",
+  "resourceplacementdisruptionbudgets",
+);
 export const CLUSTER_RESOURCE_ENVELOPES = resource<Envelope>(
   GROUP_VERSION,
   "ClusterResourceEnvelope",

@@ -15,8 +15,10 @@ let fleet: FakeFleet;
 const CLUSTERS = ["a", "b", "c"];
 const start = () => fleet.start(createRollout, createWorks, createEvictions);
 
-beforeEach(async () => {
-  fleet = new FakeFleet();
+beforeEach(() => placed());
+
+async function placed(namespace?: string): Promise<void> {
+  fleet = new FakeFleet(namespace);
   fleet.placement({ policy: { placementType: "PickN", numberOfClusters: 3 } });
   fleet.members(...CLUSTERS);
   await fleet.snapshot(0, [SHOP]);
@@ -25,7 +27,8 @@ beforeEach(async () => {
   await fleet.settle();
   for (const it of CLUSTERS) await fleet.answer(it);
   await fleet.settle();
-});
+}
+
 afterEach(() => fleet.stop());
 
 function evict(clusterName: string, placementName = "app"): void {
@@ -58,6 +61,23 @@ function breakDown(matches: (write: RecordedWrite) => boolean): () => void {
     isBroken = false;
   };
 }
+
+it("an eviction from a ResourcePlacement has its budget in the same namespace", async () => {
+  await fleet.stop();
+  await placed("team");
+  const { evictions, budgets } = fleet.scope;
+  fleet.client.seed(budgets, { metadata: { namespace: "team", name: "app" }, spec: { maxUnavailable: 1 } });
+  fleet.client.seed(budgets, { metadata: { namespace: "other", name: "app" }, spec: { maxUnavailable: 0 } });
+  for (const clusterName of ["a", "b"])
+    fleet.client.seed(evictions, {
+      metadata: { namespace: "team", name: clusterName },
+      spec: { placementName: "app", clusterName },
+    });
+  await fleet.settle();
+  const reasonsOf = fleet.client.objects(evictions).map((it) => it.status?.conditions?.at(-1)?.reason);
+  expect(reasonsOf).toEqual(["ResourcePlacementEvictionExecuted", "ResourcePlacementEvictionNotExecuted"]);
+  expect(fleet.works("a")).toEqual([]);
+});
 
 describe("an eviction", () => {
   it("deletes the binding and its Works, once: not what the scheduler picks afterwards", async () => {

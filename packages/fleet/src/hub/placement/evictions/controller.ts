@@ -8,29 +8,25 @@ import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { PARENT_PLACEMENT_LABEL, PLACEMENT_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
-import {
-  PLACEMENT_DISRUPTION_BUDGETS,
-  PLACEMENT_EVICTIONS,
-  type PlacementEviction,
-} from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+import type { PlacementEviction } from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
 import { type EvictionVerdict, planEviction } from "#placement/evictions/plan.ts";
-import type { RolloutParts } from "../parts.ts";
-import { CLUSTER_SCOPE } from "../scopes.ts";
+import type { ScopeInformers } from "../informers.ts";
+import { type RolloutParts, scopeOfKey } from "../parts.ts";
+import type { PlacementScope } from "../scopes.ts";
 
 type Parts = Pick<RolloutParts, "client" | "deps" | "informers">;
 
-const REASON = "ClusterResourcePlacementEviction";
-
-/** Carries out evictions, each once. */
+/** Carries out evictions, each once. Keys are evictions of both scopes. */
 export function createEvictions(parts: Parts): Controller {
   const evictions = new Evictions(parts);
+  const { cluster, namespaced } = parts.informers;
   return createController(
     {
       name: "hub-evictions",
       // One after another: the budget of the second counts what the first evicted.
       concurrency: 1,
       reconcile: (key, signal) => evictions.reconcile(key, signal),
-      sources: [watching(parts.informers.evictions)],
+      sources: [watching(cluster.evictions), watching(namespaced.evictions)],
     },
     parts.deps,
   );
@@ -43,30 +39,36 @@ class Evictions {
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
-    const eviction = this.#parts.informers.evictions.store.get(key);
+    const { scope, evictions }: ScopeInformers = scopeOfKey(this.#parts.informers, key);
+    const eviction = evictions.store.get(key);
     if (eviction === undefined || isDeleting(eviction) || isDecided(eviction)) return;
-    const verdict = await this.#judge(eviction, signal);
+    const verdict = await this.#judge(scope, eviction, signal);
     if (verdict.kind !== "evict") {
-      await this.#report(eviction, verdict, signal);
+      await this.#report(scope, eviction, verdict, signal);
       return;
     }
     // Before the deletion, so that a pass after a crash knows that the eviction was under way.
-    const marked = await this.#report(eviction, { kind: "evict" }, signal);
+    const marked = await this.#report(scope, eviction, { kind: "evict" }, signal);
     const { uid } = verdict.binding.metadata;
     const { client } = this.#parts;
-    await client.delete(CLUSTER_SCOPE.bindings, keyOf(verdict.binding), { signal, ...defined({ uid }) });
+    await client.delete(scope.bindings, keyOf(verdict.binding), { signal, ...defined({ uid }) });
     if (marked !== undefined)
-      await this.#report(marked, { kind: "executed", message: verdict.message }, signal);
+      await this.#report(scope, marked, { kind: "executed", message: verdict.message }, signal);
   }
 
   /** From the API server: the verdict is final, and a watch may lag behind. */
-  async #judge({ spec, status }: PlacementEviction, signal: AbortSignal): Promise<EvictionVerdict> {
+  async #judge(
+    scope: PlacementScope,
+    { metadata: { namespace }, spec, status }: PlacementEviction,
+    signal: AbortSignal,
+  ): Promise<EvictionVerdict> {
     const { client } = this.#parts;
-    const key = objectKey(undefined, spec.placementName);
-    const placement = await client.find(CLUSTER_SCOPE.placements, key, { signal });
+    const key = objectKey(namespace, spec.placementName);
+    const placement = await client.find(scope.placements, key, { signal });
     if (placement === undefined)
       return planEviction({ cluster: spec.clusterName, placement, bindings: [], budget: undefined });
-    const { items } = await client.list(CLUSTER_SCOPE.bindings, {
+    const { items } = await client.list(scope.bindings, {
+      ...defined({ namespace }),
       labelSelector: `${PARENT_PLACEMENT_LABEL}=${spec.placementName}`,
       signal,
     });
@@ -79,20 +81,21 @@ class Evictions {
       cluster: spec.clusterName,
       placement,
       bindings: items,
-      budget: await client.find(PLACEMENT_DISRUPTION_BUDGETS, key, { signal }),
+      budget: await client.find(scope.budgets, key, { signal }),
     });
   }
 
   async #report(
+    scope: PlacementScope,
     eviction: PlacementEviction,
     verdict: { readonly kind: EvictionVerdict["kind"]; readonly message?: string },
     signal: AbortSignal,
   ): Promise<PlacementEviction | undefined> {
     try {
-      return await writeConditions(this.#parts.client, PLACEMENT_EVICTIONS, {
+      return await writeConditions(this.#parts.client, scope.evictions, {
         object: eviction,
         own: new Set(["Valid", "Executed"]),
-        next: conditionsOf(verdict),
+        next: conditionsOf(`${scope.conditionPrefix}Eviction`, verdict),
         fieldManager: PLACEMENT_MANAGER,
         clock: this.#parts.deps.clock,
         signal,
@@ -111,22 +114,19 @@ function isDecided({ status }: PlacementEviction): boolean {
   );
 }
 
-function conditionsOf({
-  kind,
-  message = "",
-}: {
-  readonly kind: EvictionVerdict["kind"];
-  readonly message?: string;
-}): NewCondition[] {
-  if (kind === "invalid") return [{ type: "Valid", status: "False", reason: `${REASON}Invalid`, message }];
+function conditionsOf(
+  reason: string,
+  { kind, message = "" }: { readonly kind: EvictionVerdict["kind"]; readonly message?: string },
+): NewCondition[] {
+  if (kind === "invalid") return [{ type: "Valid", status: "False", reason: `${reason}Invalid`, message }];
   const valid: NewCondition = {
     type: "Valid",
     status: "True",
-    reason: `${REASON}Valid`,
+    reason: `${reason}Valid`,
     message: "The placement is on the cluster",
   };
   if (kind === "evict") return [valid];
   return kind === "executed"
-    ? [valid, { type: "Executed", status: "True", reason: `${REASON}Executed`, message }]
-    : [valid, { type: "Executed", status: "False", reason: `${REASON}NotExecuted`, message }];
+    ? [valid, { type: "Executed", status: "True", reason: `${reason}Executed`, message }]
+    : [valid, { type: "Executed", status: "False", reason: `${reason}NotExecuted`, message }];
 }
