@@ -4,7 +4,7 @@ import { createServer, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
-import { CONFIG_MAPS, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { CONFIG_MAPS, NAMESPACES, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -28,6 +28,7 @@ import {
   eventuallyWork,
   isApplied,
   manifestOf,
+  namespace,
   observed,
   reasonOf,
   startWorkBench,
@@ -288,6 +289,20 @@ describe("a member in trouble", () => {
     expect(
       await bench.member.client.get(resource("example.com/v1", "Gadget", "gadgets"), objectKey("n", "x")),
     ).toMatchObject({ spec: { a: 9007199254740993n } });
+  });
+
+  it("applies objects as soon as their namespace is there, of the same Work again or of another one", async () => {
+    await bench.restart(withoutTimers);
+    const { client } = bench.member;
+    await place(workOf("homeless", [configMap("home", "x")]));
+    await eventuallyWork(bench, "homeless", (it) => reasonOf(it, 0) === "ManifestApplyFailed");
+    await place(workOf("home", [namespace("home"), configMap("home", "y")]));
+    await eventuallyWork(bench, "homeless", isApplied);
+    const { uid } = (await client.get(NAMESPACES, objectKey(undefined, "home"))).metadata;
+    await client.delete(NAMESPACES, objectKey(undefined, "home"));
+    await eventuallyOne(client, NAMESPACES, objectKey(undefined, "home"), (it) => it.metadata.uid !== uid);
+    for (const name of ["x", "y"]) await eventuallyOne(client, CONFIG_MAPS, objectKey("home", name));
+    for (const name of ["homeless", "home"]) await eventuallyWork(bench, name, isApplied);
   });
 
   it("applies what a full quota kept out, when there is room", async () => {

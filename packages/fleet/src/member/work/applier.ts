@@ -3,6 +3,7 @@ import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { keyOf, objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
@@ -31,19 +32,22 @@ import { Requests } from "./requests.ts";
 const CONCURRENCY = 16;
 /** Index of Works by the objects in them. */
 const OF_OBJECT = "object";
+/** Index of Works by the namespaces of the objects in them. */
+const OF_NAMESPACE = "namespace";
 /** Index of Works by the groups of the kinds in them. */
 const OF_GROUP = "group";
 
 /** The Works in the mailbox of a member. */
-export function createWorkInformer(hub: KubeClient, namespace: string, deps: RuntimeDeps): Informer<Work> {
+export function createWorkInformer(hub: KubeClient, mailbox: string, deps: RuntimeDeps): Informer<Work> {
   return createInformer(
     hub,
     WORKS,
     {
-      namespace,
+      namespace: mailbox,
       fieldManager: WORK_MANAGER,
       indexes: {
         [OF_OBJECT]: (it) => identitiesOf(it).map(idOf),
+        [OF_NAMESPACE]: (it) => [...new Set(identitiesOf(it).map(({ namespace }) => namespace))],
         [OF_GROUP]: (it) => [...new Set(identitiesOf(it).map(({ group }) => group))],
       },
     },
@@ -70,7 +74,7 @@ class WorkApplier {
   constructor(session: WorkSession) {
     const { local, works, appliedWorks, deps, requestTimeoutMs } = session;
     this.#session = session;
-    this.#kinds = new Kinds(local, deps, (of, key) => this.#onChange(of, key));
+    this.#kinds = new Kinds(local, deps, (...change) => this.#onChange(...change));
     this.#requests = new Requests(
       deps.clock,
       requestTimeoutMs === undefined ? {} : { timeoutMs: requestTimeoutMs },
@@ -101,18 +105,23 @@ class WorkApplier {
     };
   }
 
-  /** An object of a kind in use changed: the Works that have it are looked at. */
-  #onChange(of: Resource, key: ObjectKey): void {
+  /** An object of a kind in use changed: the Works that have it are looked at, and those that may have waited for it. */
+  #onChange(of: Resource, key: ObjectKey, isPresence: boolean): void {
     const { store } = this.#session.works;
     const { namespace, name } = splitKey(key);
     const { group, kind } = of;
     for (const work of store.byIndex(OF_OBJECT, idOf({ group, kind, namespace, name })))
       this.controller.enqueue(keyOf(work));
-    if (kind !== CUSTOM_RESOURCE_DEFINITIONS.kind || group !== CUSTOM_RESOURCE_DEFINITIONS.group) return;
+    if (isSameKind(of, NAMESPACES) && isPresence) this.#makeDue(store.byIndex(OF_NAMESPACE, name));
+    if (!isSameKind(of, CUSTOM_RESOURCE_DEFINITIONS)) return;
     // The name of a definition is that of its resource, a dot, and that of its group.
     const defined = name.slice(name.indexOf(".") + 1);
     this.#kinds.forget(defined);
-    for (const work of store.byIndex(OF_GROUP, defined)) {
+    this.#makeDue(store.byIndex(OF_GROUP, defined));
+  }
+
+  #makeDue(works: Iterable<Work>): void {
+    for (const work of works) {
       this.#memories.makeDue(keyOf(work));
       this.controller.enqueue(keyOf(work));
     }
@@ -161,6 +170,10 @@ class WorkApplier {
     this.#memories.forget(key);
     this.#kinds.use(key, []);
   }
+}
+
+function isSameKind(a: Resource, b: Pick<Resource, "group" | "kind">): boolean {
+  return a.group === b.group && a.kind === b.kind;
 }
 
 function workOf(it: AppliedWork | undefined): ObjectKey[] {

@@ -13,6 +13,9 @@ interface KindName {
   readonly kind: string;
 }
 
+/** @param isPresence - Whether the object came or went. */
+type OnChange = (of: Resource, key: ObjectKey, isPresence: boolean) => void;
+
 interface Watched {
   readonly informer: Informer<KubeObject>;
   readonly users: Set<string>;
@@ -25,7 +28,7 @@ interface Watched {
 export class Kinds implements AsyncDisposable {
   readonly #client: KubeClient;
   readonly #deps: RuntimeDeps;
-  readonly #onChange: (of: Resource, key: ObjectKey) => void;
+  readonly #onChange: OnChange;
   readonly #stop = new AbortController();
   /** By group and version: the resources by kind. */
   readonly #served = new Map<string, Promise<ReadonlyMap<string, Resource>>>();
@@ -34,7 +37,7 @@ export class Kinds implements AsyncDisposable {
   /** By user: the kinds that it uses. */
   readonly #uses = new Map<string, ReadonlySet<string>>();
 
-  constructor(client: KubeClient, deps: RuntimeDeps, onChange: (of: Resource, key: ObjectKey) => void) {
+  constructor(client: KubeClient, deps: RuntimeDeps, onChange: OnChange) {
     const { health: _, ...rest } = deps;
     this.#client = client;
     // A kind that is placed must not make the program unready.
@@ -95,7 +98,9 @@ export class Kinds implements AsyncDisposable {
       { returns: "metadata", trim: bareObject, isOptional: () => true },
       this.#deps,
     );
-    informer.subscribe(({ key }) => this.#onChange(of, key));
+    informer.subscribe(({ key, before, after }) => {
+      this.#onChange(of, key, before === undefined || after === undefined);
+    });
     informer.start(this.#stop.signal);
     const watched = { informer, users: new Set<string>() };
     this.#watched.set(kind, watched);

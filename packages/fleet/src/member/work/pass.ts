@@ -1,4 +1,5 @@
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { ReconcileResult } from "@fairlead/kube/types.ts";
 import { type Processed, workStatus } from "#placement/work/conditions.ts";
@@ -46,7 +47,7 @@ class Run {
   /** What could not be removed. */
   #remaining = 0;
   /** What failed is tried again now, although nothing is known to have changed. */
-  readonly #isDue: boolean;
+  #isDue: boolean;
 
   constructor(pass: WorkPass, memory: WorkMemory) {
     this.#pass = pass;
@@ -85,8 +86,12 @@ class Run {
   #use(): void {
     const { kinds, work } = this.#pass;
     const resources = [...this.#targets.values()].map((it) => it.of);
+    // What failed may have to wait for these.
     const definitions = this.#missing.size > 0 ? [CUSTOM_RESOURCE_DEFINITIONS] : [];
-    kinds.use(keyOf(work), [...resources, ...definitions]);
+    const isFailed = [...this.#processed.values()].some(
+      ({ result }) => !isApplied(result) && !isDiffReported(result),
+    );
+    kinds.use(keyOf(work), [...resources, ...definitions, ...(isFailed ? [NAMESPACES] : [])]);
   }
 
   async #targetOf(manifest: Manifest): Promise<Target | undefined> {
@@ -154,6 +159,8 @@ class Run {
       known?.inputs === inputs ? known.outcome.noop : undefined,
     );
     this.#memory.outcomes.set(manifest.id, { inputs, outcome: { ...outcome, object: bare(outcome.object) } });
+    // What later waves lack may be there now.
+    if (known?.outcome.object === undefined && outcome.object !== undefined) this.#isDue = true;
     return outcome.result;
   }
 
