@@ -56,6 +56,8 @@ export const ADDRESSES_BOUNDED = "fairlead.dev/AddressesBounded";
 export const BEFORE_UPDATE_RUN_ANNOTATION = "fairlead.dev/before-update-run";
 /** Annotation of a Work: what it was made from and how many Works were made from it (`placement/works/inputs.ts`). */
 export const WORK_INPUTS_ANNOTATION = "fairlead.dev/work-inputs";
+/** Annotation of a binding: the hash of the policy by which its cluster was picked (`placement/scheduling/bindings.ts`). */
+export const POLICY_HASH_ANNOTATION = "fairlead.dev/policy-hash";
 /** Of everything that `fairlead verify` creates in a cluster; its value is the id of the run. */
 export const RUN_LABEL = "fairlead.dev/verify";
 const RUN_NAMESPACE = /^fairlead-verify-[\da-f]{8}$/;

@@ -37,7 +37,7 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   const { client, hub, informers, deps } = parts;
   const rollout = createRolloutParts({ client, informers, members: hub.members, deps });
   const scopes = [informers.cluster, informers.namespaced];
-  const scheduling = { client, scopes, members: hub.members, deps };
+  const scheduling = { client, scopes, members: hub.members, namespaces: hub.namespaces, deps };
   const { controllers, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));
   return [
     ...controllers,

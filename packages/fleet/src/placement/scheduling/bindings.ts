@@ -1,6 +1,7 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { byText, withoutTrailing } from "@fairlead/base/text.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { POLICY_HASH_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { shortHash } from "#api/fairlead.dev/cluster-names.ts";
 import {
   BINDING_FINALIZER,
@@ -16,9 +17,21 @@ import type { ClusterFacts } from "./cluster.ts";
 
 type State = ResourceBindingSpec["state"];
 
+/** The policy in force: its snapshot, and the hash of what it says. */
+export interface PolicyVersion {
+  readonly name: string;
+  readonly hash: string;
+}
+
+/** A snapshot that was lost is made again under another name, and says the same. */
+function isOf({ metadata, spec }: ResourceBinding, { name, hash }: PolicyVersion): boolean {
+  if (spec.schedulingPolicySnapshotName === name) return true;
+  return hash !== "" && metadata.annotations?.[POLICY_HASH_ANNOTATION] === hash;
+}
+
 /** The bindings of a placement as the scheduler sees them: at most one for each cluster in the first three. */
 export interface ClassifiedBindings {
-  /** Scheduled or Bound by the policy snapshot in force. */
+  /** Scheduled or Bound by the policy in force. */
   readonly current: ReadonlyMap<string, ResourceBinding>;
   /** Scheduled or Bound by an older policy. */
   readonly obsolete: ReadonlyMap<string, ResourceBinding>;
@@ -26,39 +39,51 @@ export interface ClassifiedBindings {
   readonly unscheduled: ReadonlyMap<string, ResourceBinding>;
   /** Their cluster has left the fleet or is leaving, or has another binding. */
   readonly dangling: readonly ResourceBinding[];
+  /** Of an older policy, with a cluster that is lost: they stay as they are. */
+  readonly lost: readonly ResourceBinding[];
   readonly deleting: readonly ResourceBinding[];
 }
 
-export function classifyBindings(
-  bindings: Iterable<ResourceBinding>,
-  snapshot: string,
-  clusters: ReadonlyMap<string, ClusterFacts>,
-): ClassifiedBindings {
+/** What of a task the class of a binding depends on. */
+interface Classifying {
+  readonly bindings: Iterable<ResourceBinding>;
+  readonly snapshot: PolicyVersion;
+  readonly clusters: ReadonlyMap<string, ClusterFacts>;
+  readonly isLost?: (cluster: string) => boolean;
+}
+
+export function classifyBindings({
+  bindings,
+  snapshot,
+  clusters,
+  isLost = () => false,
+}: Classifying): ClassifiedBindings {
   const current = new Map<string, ResourceBinding>();
   const obsolete = new Map<string, ResourceBinding>();
   const unscheduled = new Map<string, ResourceBinding>();
   const dangling: ResourceBinding[] = [];
+  const lost: ResourceBinding[] = [];
   const deleting: ResourceBinding[] = [];
   for (const binding of [...bindings].toSorted(byPrecedence(snapshot))) {
-    const { state, targetCluster, schedulingPolicySnapshotName } = binding.spec;
+    const { state, targetCluster } = binding.spec;
     const cluster = clusters.get(targetCluster);
-    const isGone = cluster === undefined || cluster.isLeaving;
+    const isGone = cluster === undefined ? !isLost(targetCluster) : cluster.isLeaving;
     const isTaken = current.has(targetCluster) || obsolete.has(targetCluster);
     if (isDeleting(binding)) deleting.push(binding);
     else if (state === "Unscheduled") {
-      if (!isTaken && !unscheduled.has(targetCluster)) unscheduled.set(targetCluster, binding);
+      if (!unscheduled.has(targetCluster)) unscheduled.set(targetCluster, binding);
     } else if (isGone || isTaken) dangling.push(binding);
-    else if (schedulingPolicySnapshotName === snapshot) current.set(targetCluster, binding);
+    else if (isOf(binding, snapshot)) current.set(targetCluster, binding);
+    else if (cluster === undefined) lost.push(binding);
     else obsolete.set(targetCluster, binding);
   }
-  return { current, obsolete, unscheduled, dangling, deleting };
+  return { current, obsolete, unscheduled, dangling, lost, deleting };
 }
 
 /** Which of two bindings of one cluster stays: what is placed before what is to be, and then the older name. */
-function byPrecedence(snapshot: string): (a: ResourceBinding, b: ResourceBinding) => number {
-  const rank = ({ spec }: ResourceBinding): number =>
-    (spec.state === "Bound" ? 0 : spec.state === "Scheduled" ? 2 : 4) +
-    (spec.schedulingPolicySnapshotName === snapshot ? 0 : 1);
+function byPrecedence(snapshot: PolicyVersion): (a: ResourceBinding, b: ResourceBinding) => number {
+  const rank = (it: ResourceBinding): number =>
+    (it.spec.state === "Bound" ? 0 : it.spec.state === "Scheduled" ? 2 : 4) + (isOf(it, snapshot) ? 0 : 1);
   return (a, b) => rank(a) - rank(b) || byText(a.metadata.name, b.metadata.name);
 }
 
@@ -76,7 +101,7 @@ export function hasSchedulerFinalizer({ metadata }: ResourceBinding): boolean {
 /** The binding of a cluster that is picked. What of the resources it gets is the rollout's to say. */
 export function newBinding(
   placement: { readonly namespace: string | undefined; readonly name: string },
-  snapshot: string,
+  snapshot: PolicyVersion,
   decision: ClusterDecision,
 ): ResourceBinding {
   const { namespace, name } = placement;
@@ -85,12 +110,13 @@ export function newBinding(
       name: bindingName(name, decision.clusterName),
       ...defined({ namespace }),
       labels: { [PARENT_PLACEMENT_LABEL]: name },
+      annotations: { [POLICY_HASH_ANNOTATION]: snapshot.hash },
       finalizers: [BINDING_FINALIZER],
     },
     spec: {
       state: "Scheduled",
       resourceSnapshotName: "",
-      schedulingPolicySnapshotName: snapshot,
+      schedulingPolicySnapshotName: snapshot.name,
       targetCluster: decision.clusterName,
       clusterDecision: decision,
     },

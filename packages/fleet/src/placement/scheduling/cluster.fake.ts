@@ -88,7 +88,7 @@ export function scheduled(
   return schedule({
     placement: { namespace, name: "p" },
     policy: compilePolicy(policy),
-    snapshot: "p-0",
+    snapshot: { name: "p-0", hash: "" },
     count: policy?.numberOfClusters ?? 0,
     clusters: fleetOf(...clusters),
     bindings,

@@ -57,7 +57,7 @@ function looked(world: World, atMs: readonly number[], memory: ExecutionMemory =
   const task = {
     placement: { namespace: undefined, name: "p" },
     policy: compilePolicy(policy),
-    snapshot: "p-0",
+    snapshot: { name: "p-0", hash: "" },
     count,
     clusters: fleetOf(...world.clusters),
     bindings: world.bindings,

@@ -127,11 +127,7 @@ interface Sighted {
 }
 
 function sightOf(task: Task, settings: ExecutionSettings): Sighted {
-  const { current, unscheduled, dangling, deleting } = classifyBindings(
-    task.bindings,
-    task.snapshot,
-    task.clusters,
-  );
+  const { current, unscheduled, dangling, deleting } = classifyBindings(task);
   const isDown = isFleetDown(task.clusters);
   const failing = [...current.keys()].filter((it) => {
     const cluster = task.clusters.get(it);

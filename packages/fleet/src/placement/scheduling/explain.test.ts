@@ -68,7 +68,7 @@ function settle(placed: Placed): ResourceBinding[] {
     const result = schedule({
       placement: { namespace: undefined, name: "p" },
       policy: compilePolicy(policy),
-      snapshot: snapshot.metadata.name,
+      snapshot: { name: snapshot.metadata.name, hash: snapshot.spec.policyHash },
       count: policy?.numberOfClusters ?? 0,
       clusters: placed.clusters,
       bindings: present,

@@ -91,7 +91,7 @@ function taskOf({ placement, bindings, clusters }: Placed, snapshot: SchedulingP
   return {
     placement: { namespace, name },
     policy: compilePolicy(policy),
-    snapshot: snapshot.metadata.name,
+    snapshot: { name: snapshot.metadata.name, hash: snapshot.spec.policyHash },
     count: policy?.numberOfClusters ?? 0,
     clusters,
     bindings,
@@ -100,10 +100,10 @@ function taskOf({ placement, bindings, clusters }: Placed, snapshot: SchedulingP
 
 function explain(task: Task): Explanation {
   const { condition } = schedule(task).outcome;
-  const bindings = classifyBindings(task.bindings, task.snapshot, task.clusters);
+  const bindings = classifyBindings(task);
   const result = {
     type: task.policy.type,
-    policySnapshot: task.snapshot,
+    policySnapshot: task.snapshot.name,
     isFulfilled: condition.status === "True",
     message: condition.message,
   };

@@ -6,6 +6,7 @@ import type {
   ResourceBinding,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { Candidate, Choice, Score, Unselected } from "./choose.ts";
+import type { ClusterFacts } from "./cluster.ts";
 import type { CompiledPolicy } from "./policy.ts";
 
 /** What the status of a policy snapshot says. */
@@ -21,10 +22,16 @@ const MAX_MESSAGE = 32_768;
 interface Of {
   readonly policy: CompiledPolicy;
   readonly count: number;
+  readonly clusters: ReadonlyMap<string, ClusterFacts>;
 }
 
 /** @param kept - The bindings that stay as they are. */
-export function outcomeOf({ policy, count }: Of, kept: readonly ResourceBinding[], choice: Choice): Outcome {
+export function outcomeOf(
+  { policy, count, clusters }: Of,
+  kept: readonly ResourceBinding[],
+  choice: Choice,
+): Outcome {
+  const missing = kept.map((it) => it.spec.targetCluster).filter((it) => !clusters.has(it));
   const selected = [...kept.map((it) => it.spec.clusterDecision), ...choice.picked.map(decisionOf)]
     .toSorted((a, b) => byText(a.clusterName, b.clusterName))
     .slice(0, MAX_DECISIONS);
@@ -32,10 +39,15 @@ export function outcomeOf({ policy, count }: Of, kept: readonly ResourceBinding[
     .take(Math.min(MAX_UNSELECTED, MAX_DECISIONS - selected.length))
     .map(refusal);
   const found = kept.length + choice.picked.length;
-  return {
-    condition: conditionOf(policy, choice, { found, count }),
-    targetClusters: [...selected, ...unselected],
-  };
+  const condition = conditionOf(policy, choice, { found, count });
+  const message = `${condition.message}${lostMessage(missing.toSorted(byText))}`.slice(0, MAX_MESSAGE);
+  return { condition: { ...condition, message }, targetClusters: [...selected, ...unselected] };
+}
+
+function lostMessage(missing: readonly string[]): string {
+  if (missing.length === 0) return "";
+  const one = missing.length === 1;
+  return `; the ${one ? "MemberCluster" : "MemberClusters"} of ${missing.join(", ")} ${one ? "is" : "are"} missing: what is placed there stays`;
 }
 
 export function decisionOf({ cluster, score }: Candidate): ClusterDecision {
@@ -88,6 +100,6 @@ function conditionOf(
     type: "Scheduled",
     status: "False",
     reason: "SchedulingPolicyUnfulfilled",
-    message: message.slice(0, MAX_MESSAGE),
+    message,
   };
 }

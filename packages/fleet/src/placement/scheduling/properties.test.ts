@@ -19,7 +19,7 @@ function run({ policy, members: all, namespace, snapshot, bindings: present }: O
   return schedule({
     placement: { namespace, name: "p" },
     policy: compilePolicy(policy),
-    snapshot,
+    snapshot: { name: snapshot, hash: "" },
     count: policy?.numberOfClusters ?? 0,
     clusters: fleetOf(...all.map((it) => clusterFacts(it, { heartbeatAgeMs: 0 }))),
     bindings: present,

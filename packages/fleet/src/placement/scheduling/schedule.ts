@@ -9,6 +9,7 @@ import {
   classifyBindings,
   hasSchedulerFinalizer,
   newBinding,
+  type PolicyVersion,
   previousState,
 } from "./bindings.ts";
 import type { ClusterFacts } from "./cluster.ts";
@@ -21,13 +22,17 @@ import { decisionOf, type Outcome, outcomeOf } from "./outcome.ts";
 export interface Task {
   readonly placement: { readonly namespace: string | undefined; readonly name: string };
   readonly policy: CompiledPolicy;
-  /** The policy snapshot in force. */
-  readonly snapshot: string;
+  readonly snapshot: PolicyVersion;
   /** Of PickN: how many clusters. */
   readonly count: number;
   /** All member clusters. */
   readonly clusters: ReadonlyMap<string, ClusterFacts>;
   readonly bindings: Iterable<ResourceBinding>;
+  /**
+   * Whether a cluster that the fleet does not have was lost rather than removed, as from a hub that was restored: what is placed there
+   * stays. Default: none.
+   */
+  readonly isLost?: (cluster: string) => boolean;
   /** Of clusters that meet the policy no longer. Default: they stay. */
   readonly execution?: Pick<ExecutionPlan, "drop" | "hold">;
 }
@@ -51,13 +56,13 @@ export interface Schedule {
 
 /** Decides about one placement. Pure; the same input gives the same schedule. */
 export function schedule(task: Task): Schedule {
-  const { policy, clusters, snapshot } = task;
-  const bindings = classifyBindings(task.bindings, snapshot, clusters);
+  const { policy } = task;
+  const bindings = classifyBindings(task);
   const release = bindings.deleting.filter(hasSchedulerFinalizer);
   if (policy.problems.length > 0) return untouched(task, bindings, release);
   const choice = choose(task, bindings);
   const changes = changesOf(task, bindings, choice);
-  const kept = [...bindings.current.values()].filter((it) => !choice.dropped.includes(it));
+  const kept = [...bindings.current.values(), ...bindings.lost].filter((it) => !choice.dropped.includes(it));
   return { ...changes, release, outcome: outcomeOf(task, kept, choice) };
 }
 
@@ -76,14 +81,17 @@ export function choose(task: Task, bindings: ClassifiedBindings): Choice {
 
 function changesOf(
   { placement, snapshot }: Task,
-  { obsolete, unscheduled, dangling, deleting }: ClassifiedBindings,
+  { current, obsolete, unscheduled, dangling, deleting }: ClassifiedBindings,
   { picked, dropped }: Choice,
 ): Omit<Schedule, "release" | "outcome"> {
   const names = new Set(picked.map((it) => it.cluster.name));
   // A name is free again when the binding that is being deleted is gone.
   const taken = new Set(deleting.map((it) => it.metadata.name));
   const create: ResourceBinding[] = [];
-  const patch: PatchedBinding[] = [];
+  // The policy says the same under the name of another snapshot.
+  const patch = [...current.values()]
+    .filter((it) => it.spec.schedulingPolicySnapshotName !== snapshot.name && !dropped.includes(it))
+    .map((it): PatchedBinding => ({ binding: it, state: it.spec.state, decision: it.spec.clusterDecision }));
   for (const candidate of picked) {
     const cluster = candidate.cluster.name;
     const decision = decisionOf(candidate);
@@ -101,8 +109,8 @@ function changesOf(
 
 /** A policy that cannot be read changes nothing. */
 function untouched(task: Task, bindings: ClassifiedBindings, release: readonly ResourceBinding[]): Schedule {
-  const kept = [...bindings.current.values(), ...bindings.obsolete.values()].toSorted((a, b) =>
-    byText(a.spec.targetCluster, b.spec.targetCluster),
+  const kept = [...bindings.current.values(), ...bindings.obsolete.values(), ...bindings.lost].toSorted(
+    (a, b) => byText(a.spec.targetCluster, b.spec.targetCluster),
   );
   const choice: Choice = { picked: [], dropped: [], unselected: [], isFulfilled: false };
   return {

@@ -7,7 +7,9 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { POLICY_HASH_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import {
   BINDING_FINALIZER,
   LATEST_SNAPSHOT_LABEL,
@@ -38,7 +40,8 @@ async function startProgram(): Promise<void> {
   const informers = createPlacementInformers(client, deps);
   const members = createInformer(client, MEMBER_CLUSTERS, {}, deps);
   const scopes = [informers.cluster, informers.namespaced];
-  ({ controllers } = createSchedulers({ client, scopes, members, deps }));
+  const namespaces = createInformer(client, NAMESPACES, {}, deps);
+  ({ controllers } = createSchedulers({ client, scopes, members, namespaces, deps }));
   for (const it of controllers) await it.start(stop.signal);
   await settled();
 }
@@ -76,7 +79,12 @@ function seedPlacement(policy?: PlacementPolicy, scope: PlacementScope = CLUSTER
   });
   seedSnapshot(policy, scope, index);
 }
-function seedSnapshot(policy: PlacementPolicy | undefined, scope = CLUSTER_SCOPE, index = 0): void {
+function seedSnapshot(
+  policy: PlacementPolicy | undefined,
+  scope = CLUSTER_SCOPE,
+  index = 0,
+  hash = index,
+): void {
   const namespace = scope.placements.namespaced ? { namespace: "shop" } : {};
   const { numberOfClusters: _, ...fixed } = policy ?? {};
   client.seed(scope.policySnapshots, {
@@ -95,7 +103,7 @@ function seedSnapshot(policy: PlacementPolicy | undefined, scope = CLUSTER_SCOPE
           : { [NUMBER_OF_CLUSTERS_ANNOTATION]: String(policy.numberOfClusters) }),
       },
     },
-    spec: { policyHash: "", ...(policy === undefined ? {} : { policy: fixed }) },
+    spec: { policyHash: `hash-${hash}`, ...(policy === undefined ? {} : { policy: fixed }) },
   });
 }
 
@@ -205,12 +213,12 @@ describe("the scheduler", () => {
     await settled();
     expect(placed()).toBe("a:Unscheduled b:Scheduled");
     const [a, b] = bindings();
-    expect(a?.metadata.annotations).toEqual({ [PREVIOUS_BINDING_STATE_ANNOTATION]: "Scheduled" });
+    expect(a?.metadata.annotations).toMatchObject({ [PREVIOUS_BINDING_STATE_ANNOTATION]: "Scheduled" });
     expect(b?.spec.schedulingPolicySnapshotName).toBe("p-1");
     expect(snapshotStatus("p-1")).toMatchObject({ observedCRPGeneration: 2 });
     await changeMember("a", {});
     expect(placed()).toBe("a:Scheduled b:Scheduled");
-    expect(bindings()[0]?.metadata.annotations ?? {}).toEqual({});
+    expect(bindings()[0]?.metadata.annotations).toEqual({ [POLICY_HASH_ANNOTATION]: "hash-1" });
   });
 
   it("scales with the annotation of the policy snapshot", async () => {
@@ -310,5 +318,36 @@ describe("the scheduler", () => {
     expect(clock.now() - startedMs).toBeGreaterThanOrEqual(600_000);
     expect(clock.now() - startedMs).toBeLessThan(720_000);
     expect(placed()).toBe("b:Scheduled c:Unscheduled");
+  });
+
+  it("keeps what is placed in a cluster whose MemberCluster was lost, says so, and removes it once the mailbox is gone", async () => {
+    seedMembers("a", "b");
+    client.seed(NAMESPACES, { metadata: { name: "fleet-member-b" } });
+    seedPlacement({ placementType: "PickN", numberOfClusters: 1 });
+    await startProgram();
+    await client.delete(MEMBER_CLUSTERS, objectKey(undefined, "b"));
+    await settled();
+    expect(placed()).toBe("b:Scheduled");
+    seedSnapshot({ placementType: "PickN", numberOfClusters: 1, tolerations: [] }, CLUSTER_SCOPE, 1);
+    await settled();
+    expect(placed()).toBe("a:Scheduled b:Scheduled");
+    expect(snapshotStatus("p-1")?.conditions?.[0]?.message).toContain(
+      "; the MemberCluster of b is missing: what is placed there stays",
+    );
+    await client.delete(NAMESPACES, objectKey(undefined, "fleet-member-b"));
+    await settled();
+    expect(placed()).toBe("a:Scheduled b:Unscheduled");
+  });
+
+  it("picks no cluster afresh when a policy snapshot is lost and made again under another name", async () => {
+    seedMembers("a", "b");
+    seedPlacement({ tolerations: [] });
+    await startProgram();
+    await changeMember("a", { taints: [{ key: "k", effect: "NoSchedule" }] });
+    await client.delete(CLUSTER_SCOPE.policySnapshots, objectKey(undefined, "p-0"));
+    seedSnapshot({ tolerations: [] }, CLUSTER_SCOPE, 7, 0);
+    await settled();
+    expect(placed()).toBe("a:Scheduled b:Scheduled");
+    expect(bindings().map((it) => it.spec.schedulingPolicySnapshotName)).toEqual(["p-7", "p-7"]);
   });
 });

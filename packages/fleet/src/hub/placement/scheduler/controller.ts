@@ -8,7 +8,9 @@ import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/object
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Change, Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
   BINDING_FINALIZER,
   PLACEMENT_MANAGER,
@@ -41,6 +43,7 @@ interface Parts {
   readonly client: KubeClient;
   readonly scopes: readonly ScopeInformers[];
   readonly members: Informer<MemberCluster>;
+  readonly namespaces: Informer<Namespace>;
   readonly deps: RuntimeDeps;
 }
 
@@ -49,10 +52,10 @@ interface Schedulers extends Disposable {
 }
 
 /** Policy snapshots to bindings: one controller for each scope of placements. */
-export function createSchedulers({ client, scopes, members, deps }: Parts): Schedulers {
+export function createSchedulers({ client, scopes, members, namespaces, deps }: Parts): Schedulers {
   const fleet = new Fleet(members, deps.clock);
   const controllers = scopes.map((informers) => {
-    const scheduler = new Scheduler({ client, informers, fleet, deps });
+    const scheduler = new Scheduler({ client, informers, fleet, namespaces, deps });
     const controller = createController(
       {
         name: `${informers.scope.placements.kind.toLowerCase()}-scheduler`,
@@ -62,6 +65,7 @@ export function createSchedulers({ client, scopes, members, deps }: Parts): Sche
           watchingChanges(informers.policySnapshots, ofPlacement),
           watchingChanges(informers.bindings, (change) => (isForOthers(change) ? [] : ofPlacement(change))),
           watchingChanges(members, () => []),
+          watchingChanges(namespaces, (change) => scheduler.inRemoved(change)),
         ],
       },
       deps,
@@ -98,6 +102,7 @@ interface SchedulerParts {
   readonly client: KubeClient;
   readonly informers: ScopeInformers;
   readonly fleet: Fleet;
+  readonly namespaces: Informer<Namespace>;
   readonly deps: RuntimeDeps;
 }
 
@@ -120,7 +125,8 @@ class Scheduler {
     if (snapshot === undefined) return;
     await addFinalizer(client, scope.placements, placement, { finalizer: SCHEDULER_FINALIZER, signal });
     const { result, againInMs } = this.#decide(key, placement, snapshot);
-    await writeSchedule({ client, of: scope.bindings, snapshot: snapshot.metadata.name, signal }, result);
+    const version = { name: snapshot.metadata.name, hash: snapshot.spec.policyHash };
+    await writeSchedule({ client, of: scope.bindings, snapshot: version, signal }, result);
     await this.#report(snapshot, result.outcome, signal);
     return againInMs === undefined || againInMs === Infinity ? {} : { requeueAfterMs: Math.ceil(againInMs) };
   }
@@ -142,10 +148,11 @@ class Scheduler {
     const task = {
       placement: { namespace, name },
       policy,
-      snapshot: snapshot.metadata.name,
+      snapshot: { name: snapshot.metadata.name, hash: snapshot.spec.policyHash },
       count: wanted?.numberOfClusters ?? 0,
       clusters: fleet.clusters(),
       bindings: [...informers.bindings.store.byIndex(OF_PLACEMENT, key)],
+      isLost: (cluster: string) => this.#hasMailbox(cluster),
     };
     const settings = executionSettings(spec.policy);
     const { result, againInMs } =
@@ -181,6 +188,20 @@ class Scheduler {
       });
     this.#memories.set(key, withReplaced(execution.memory, replaced, nowMs));
     return { result, againInMs: Math.min(execution.againInMs, fleet.validForMs()) };
+  }
+
+  /** A MemberCluster that is removed takes its mailbox with it. */
+  #hasMailbox(cluster: string): boolean {
+    const mailbox = this.#parts.namespaces.store.get(objectKey(undefined, mailboxOf(cluster)));
+    return mailbox !== undefined && !isDeleting(mailbox);
+  }
+
+  /** The placements that have a cluster whose mailbox goes. */
+  *inRemoved({ key, after }: Change<Namespace>): Generator<ObjectKey> {
+    const cluster = clusterOfMailbox(key);
+    if (cluster === undefined || (after !== undefined && !isDeleting(after))) return;
+    const { bindings } = this.#parts.informers;
+    for (const binding of bindings.store.byIndex(OF_CLUSTER, cluster)) yield placementOf(binding);
   }
 
   /** The placements that a change of a cluster concerns. Those that were not scheduled yet are due anyway. */

@@ -5,12 +5,14 @@ import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { POLICY_HASH_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import {
   BINDING_FINALIZER,
   PLACEMENT_MANAGER,
   PREVIOUS_BINDING_STATE_ANNOTATION,
 } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import type { PolicyVersion } from "#placement/scheduling/bindings.ts";
 import type { PatchedBinding, Schedule } from "#placement/scheduling/schedule.ts";
 
 /** Requests at the same time for one placement. */
@@ -19,8 +21,7 @@ const WRITES_AT_ONCE = 16;
 interface Target {
   readonly client: KubeClient;
   readonly of: Resource<ResourceBinding>;
-  /** The name of the policy snapshot in force. */
-  readonly snapshot: string;
+  readonly snapshot: PolicyVersion;
   readonly signal: AbortSignal;
 }
 
@@ -50,13 +51,17 @@ async function createBinding({ client, of, signal }: Target, binding: ResourceBi
 async function patchBinding(target: Target, { binding, state, decision }: PatchedBinding): Promise<void> {
   const isBack = state !== binding.spec.state;
   await patchWith(target, binding, {
-    // Restores only the binding that was read: the rollout may have removed it since.
-    metadata: isBack
-      ? { ...versionOf(binding), annotations: { [PREVIOUS_BINDING_STATE_ANNOTATION]: null } }
-      : {},
+    metadata: {
+      // Restores only the binding that was read: the rollout may have removed it since.
+      ...(isBack ? versionOf(binding) : {}),
+      annotations: {
+        [POLICY_HASH_ANNOTATION]: target.snapshot.hash,
+        ...(isBack ? { [PREVIOUS_BINDING_STATE_ANNOTATION]: null } : {}),
+      },
+    },
     spec: {
       ...(isBack ? { state } : {}),
-      schedulingPolicySnapshotName: target.snapshot,
+      schedulingPolicySnapshotName: target.snapshot.name,
       // A merge patch keeps what it does not name.
       clusterDecision: { ...decision, clusterScore: decision.clusterScore ?? null },
     },
