@@ -1,9 +1,10 @@
 /**
  * `npm run demo`: brings the lab up, applies the manifests of `examples/` as a user would, and prints what happens. Ends
  * with code 0 only if every step succeeded. With topology nat, members have the same addresses and tunnels to each other.
- * `npm run demo -- mesh` tells another story: of a profile, a global Service and a network policy.
+ * `npm run demo -- mesh` tells another story: of a profile, a global Service and a network policy. `npm run demo -- fleet`: of placements,
+ * staged runs and upgrades.
  *
- *   npm run demo [-- mesh] [-- --topology nat] [-- --down] [-- --name NAME]
+ *   npm run demo [-- mesh | fleet] [-- --topology nat] [-- --down] [-- --name NAME]
  */
 import { parseArgs } from "node:util";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
@@ -20,6 +21,7 @@ import {
 } from "./demo/serving.ts";
 import { tellFailure, tellScaling } from "./demo/changing.ts";
 import { tellDirectPaths, tellGatewayDeath, tellTunnels } from "./demo/network.ts";
+import { FLEET_LAB, tellFleet } from "./demo/fleet.ts";
 import { MESH_LAB, tellMesh } from "./demo/mesh.ts";
 import { chapter, say, title } from "./demo/story.ts";
 
@@ -103,6 +105,10 @@ const ONE_SERVICE = "Fairlead: one service, many clusters";
 const STORIES: ReadonlyMap<string, Story> = new Map([
   ["flat", { title: ONE_SERVICE, flags: [], tell }],
   ["nat", { title: ONE_SERVICE, flags: ["--topology", "nat"], tell }],
+  [
+    "fleet",
+    { title: "Fairlead: workloads and upgrades of many clusters", flags: FLEET_LAB, tell: tellFleet },
+  ],
   ["mesh", { title: "Fairlead: which clusters share a network", flags: MESH_LAB, tell: tellMesh }],
 ]);
 

@@ -24,7 +24,7 @@ function wrap(line: string): string {
   if (line.length + indent.length <= WIDTH) return line === "" ? "" : indent + line;
   const at = line.lastIndexOf(" ", WIDTH - indent.length);
   // Without a space there is nothing to break at: paths and commands stay whole.
-  if (at <= 0) return indent + line;
+  if (at < line.search(/\S/)) return indent + line;
   return `${indent}${line.slice(0, at)}\n${wrap(`  ${line.slice(at + 1)}`)}`;
 }
 
