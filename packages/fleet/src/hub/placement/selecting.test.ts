@@ -3,6 +3,10 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  type CustomResourceDefinition,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { apiVersionOf, type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -41,6 +45,16 @@ function tableOf(...kinds: readonly Resource[]): KindTable {
     [...groups].map(([group, of]) => ({ group, versions: [{ version: of[0]?.version ?? "", kinds: of }] })),
   );
 }
+
+const definition: CustomResourceDefinition = {
+  metadata: { name: "widgets.example.com" },
+  spec: {
+    group: "example.com",
+    scope: "Namespaced",
+    names: { kind: "Widget", listKind: "WidgetList", plural: "widgets", singular: "widget" },
+    versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: {} } }],
+  },
+};
 
 let clock: FakeClock;
 let client: FakeKubeClient;
@@ -305,6 +319,23 @@ describe("the status", () => {
       },
     ]);
     expect(snapshots()).toEqual([]);
+  });
+
+  it("is about the selectors as soon as the kind that was unknown is served", async () => {
+    client.seed(CONFIG_MAPS, object(CONFIG_MAPS, "settings"));
+    client.seed(WIDGETS, object(WIDGETS, "w"));
+    const selectors = [{ group: "example.com", version: "v1", kind: "Widget" }];
+    seedPlacement({ resourceSelectors: selectors }, NAMESPACED_SCOPE);
+    await startProgram();
+    const reason = (): string | undefined => placement(NAMESPACED_SCOPE)?.status?.conditions?.[0]?.reason;
+    expect(reason()).toBe("InvalidResourceSelectors");
+    served = tableOf(CONFIG_MAPS, WIDGETS);
+    client.seed(CUSTOM_RESOURCE_DEFINITIONS, definition);
+    await settled();
+    expect(reason()).toBe("SchedulePending");
+    expect(placed(latest(NAMESPACED_SCOPE)[0])).toEqual(["Widget/w"]);
+    // Only what is selected is watched.
+    expect(selecting.resources.watched).toEqual(["example.com/v1/Widget"]);
   });
 
   const bound = (cluster: string, snapshot: string, index = 0): ResourceBinding => ({

@@ -39,7 +39,7 @@ export class Resources implements AsyncDisposable {
   constructor(parts: ResourcesParts) {
     this.#parts = parts;
     this.#watches = new KindWatches(parts, {
-      onReady: () => this.#enqueueAll(),
+      onReady: (placement) => this.onChange(placement),
       onChange: (of, change) => this.#onObject(of, change),
     });
   }

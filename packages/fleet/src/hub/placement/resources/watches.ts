@@ -19,8 +19,8 @@ export interface WatchesParts {
   readonly deps: RuntimeDeps;
 }
 export interface WatchListener {
-  /** The first list of a kind is there. */
-  onReady(of: Resource): void;
+  /** All kinds that the placement needs have been listed. */
+  onReady(placement: ObjectKey): void;
   onChange(of: Resource, change: Change<Selectable>): void;
 }
 
@@ -109,10 +109,16 @@ export class KindWatches implements AsyncDisposable {
     this.#watches.set(key, watch);
     informer.start(this.#stop.signal);
     informer.synced(this.#stop.signal).then(
-      () => this.#listener.onReady(of),
+      () => this.#onListed(watch),
       () => {},
     );
     return watch;
+  }
+
+  #onListed({ owners }: Watch): void {
+    const isListed = (key: string): boolean => this.#watches.get(key)?.informer.hasSynced === true;
+    for (const owner of owners)
+      if ([...(this.#wanted.get(owner) ?? [])].every(isListed)) this.#listener.onReady(owner);
   }
 
   #leave(owner: ObjectKey, key: string): void {
