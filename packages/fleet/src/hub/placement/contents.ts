@@ -24,7 +24,7 @@ export interface SnapshotGroup {
 export interface SnapshotContents {
   readonly parts: readonly SnapshotPart[];
   /** Keys of the selectors of overrides that select one of the resources. */
-  readonly selecting: ReadonlySet<string>;
+  readonly selecting: () => ReadonlySet<string>;
 }
 
 /** The snapshot that a binding names; undefined while it, or one of its parts, is not there. */
@@ -104,7 +104,9 @@ export class ContentsCache {
       subindex: at === 0 ? undefined : metadata.annotations?.[SUBINDEX_ANNOTATION],
       resources: spec.selectedResources ?? [],
     }));
-    const selecting = new Set(contents.flatMap((it) => it.resources).flatMap(selectingKeys));
+    let keys: ReadonlySet<string> | undefined;
+    const selecting = (): ReadonlySet<string> =>
+      (keys ??= new Set(contents.flatMap((it) => it.resources).flatMap(selectingKeys)));
     return { parts: contents, selecting };
   }
 

@@ -5,6 +5,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 import {
+  LATEST_SNAPSHOT_LABEL,
   PARENT_BINDING_LABEL,
   PARENT_OVERRIDE_LABEL,
   PARENT_PLACEMENT_LABEL,
@@ -44,6 +45,8 @@ export const OF_CLUSTER = "cluster";
 export const OF_BINDING = "binding";
 /** Index of override snapshots by the key of their override. */
 export const OF_OVERRIDE = "override";
+/** Index of override snapshots: "true" for those that are the latest of their override. */
+export const OF_LATEST = "latest";
 
 /** Index of the statuses shown in namespaces by their name, which is that of the placement. */
 export const OF_NAME = "name";
@@ -94,7 +97,10 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
   const makeLean = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T>): Informer<T> =>
     createInformer(client, of, options, deps);
   const byPlacement = { [OF_PLACEMENT]: (it: KubeObject) => [placementOf(it)] };
-  const byOverride = { [OF_OVERRIDE]: (it: KubeObject) => [overrideOf(it)] };
+  const byOverride = {
+    [OF_OVERRIDE]: (it: KubeObject) => [overrideOf(it)],
+    [OF_LATEST]: ({ metadata: { labels } }: KubeObject) => [labels?.[LATEST_SNAPSHOT_LABEL] ?? ""],
+  };
   const scoped = (scope: PlacementScope): ScopeInformers => ({
     scope,
     placements: make<WatchedPlacement>(scope.placements, { trim: withoutReport }),

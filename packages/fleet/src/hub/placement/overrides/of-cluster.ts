@@ -1,4 +1,4 @@
-import { placementOf, type ScopeInformers } from "../informers.ts";
+import { OF_LATEST, placementOf, type ScopeInformers } from "../informers.ts";
 import { splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { ResourceSnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { applicableOverrides, candidatesFor } from "#placement/overrides/match.ts";
@@ -20,8 +20,8 @@ export async function overridesOf(
 ): Promise<(cluster: string) => ApplicableOverrides> {
   const candidates = candidatesFor(
     splitKey(placementOf(snapshot)),
-    informers.clusterOverrideSnapshots.store.list(),
-    informers.overrideSnapshots.store.list(),
+    informers.clusterOverrideSnapshots.store.byIndex(OF_LATEST, "true"),
+    informers.overrideSnapshots.store.byIndex(OF_LATEST, "true"),
   );
   const isEmpty = candidates.cluster.length + candidates.namespaced.length === 0;
   const group = isEmpty
@@ -30,5 +30,5 @@ export async function overridesOf(
   if (group === undefined)
     return () => ({ clusterResourceOverrideSnapshots: [], resourceOverrideSnapshots: [] });
   const { selecting } = await contents.read(scope, group, { signal });
-  return (cluster) => applicableOverrides(candidates, selecting, overriddenCluster(members, cluster));
+  return (cluster) => applicableOverrides(candidates, selecting(), overriddenCluster(members, cluster));
 }
