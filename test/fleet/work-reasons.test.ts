@@ -4,10 +4,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { type ConfigMap, CONFIG_MAPS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { SPEC_HASH_ANNOTATION } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/names.ts";
 import type { ApplyStrategy } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { type Work, WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { compileHealth } from "../../packages/fairlead/src/member/health.ts";
 import { ensureNamespace, testDeps } from "../support/fleet.ts";
 import { eventuallyOne } from "../support/waiting.ts";
 import {
@@ -459,5 +461,36 @@ describe("a status that is reported back", () => {
     );
     const observedStatus = manifestOf(found, 0).backReportedStatus?.observedStatus;
     expect(observedStatus).toMatchObject({ apiVersion: "v1", kind: "Service", status });
+  });
+});
+
+describe("health rules of a placement", () => {
+  it("decide when objects of a kind are available, Jobs included", async () => {
+    restore = true;
+    await bench.restart({ compileHealth });
+    const template = { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "i" }] } };
+    const job = {
+      apiVersion: "batch/v1",
+      kind: "Job",
+      metadata: { namespace: "n", name: "job" },
+      spec: { template },
+    };
+    const healthRules = [
+      { group: "batch", kind: "Job", available: "object.status.succeeded >= object.spec.completions" },
+      { kind: "ConfigMap", available: "object.data.phase ==" },
+    ];
+    await place(workOf("job", [job], { applyStrategy: { healthRules } }));
+    await place(workOf("broken", [configMap("n", "broken")], { applyStrategy: { healthRules } }));
+    const waiting = await eventuallyWork(bench, "job", (it) => conditionOf(it, "Available") !== "");
+    expect(conditionOf(waiting, "Available")).toBe("False SomeManifestsAreNotAvailable");
+    expect(reasonOf(waiting, 0, "Available")).toBe("ManifestNotAvailableYet");
+    const status = { succeeded: 1 };
+    await bench.member.client.mergePatch(JOBS, objectKey("n", "job"), { status }, { subresource: "status" });
+    await eventuallyWork(bench, "job", (it) => conditionOf(it, "Available") === "True AllManifestsAvailable");
+    const broken = await eventuallyWork(bench, "broken", (it) => conditionOf(it, "Available") !== "");
+    expect(reasonOf(broken, 0, "Available")).toBe("Failed");
+    expect(manifestOf(broken, 0).conditions?.[1]?.message).toContain(
+      "the health rule of ConfigMap is invalid",
+    );
   });
 });

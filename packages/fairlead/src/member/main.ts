@@ -1,3 +1,4 @@
+import { compileHealth } from "./health.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { collect } from "@fairlead/base/program/flags.ts";
 import { Command, Option } from "@commander-js/extra-typings";
@@ -69,6 +70,7 @@ export function command(): Program {
             ...passOnFrom(flags.passAnnotations),
             imports: flags.serviceImports,
             placement: flags.placement,
+            compileHealth,
             address: { server: config.server, ...defined({ ca: config.ca }) },
             ...defined({ nodeImage: flags.nodeImage }),
           };

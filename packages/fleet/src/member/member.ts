@@ -34,6 +34,7 @@ import type { ImportCreator, Session } from "./session.ts";
 import { Stopwatch } from "./stopwatch.ts";
 import { createUpgrades, upgradeKey } from "./upgrades/upgrades.ts";
 import { createTrafficRoutes } from "./traffic-routes/copy.ts";
+import type { CompileHealth } from "#placement/work/health.ts";
 import { createWorkInformer } from "./work/applier.ts";
 import { createWorks } from "./work/works.ts";
 
@@ -55,6 +56,8 @@ export interface MemberOptions {
   readonly nodeImage?: string;
   /** Whether it applies what is placed on it. Default: false. */
   readonly placement?: boolean;
+  /** Compiles the health rules of placements. Default: they are not evaluated. */
+  readonly compileHealth?: CompileHealth;
   /** How others reach the API server of this cluster. Default: not told. */
   readonly address?: ClusterAddress;
 }
@@ -110,6 +113,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     hadInternalMember: () => hadInternalMember,
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     works: placedWorks(options, hubDeps),
+    compileHealth: options.compileHealth,
     address: options.address,
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,

@@ -6,6 +6,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Work } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import type { CompileHealth } from "#placement/work/health.ts";
 import type { NodeAgents } from "./node-agents/node-agents.ts";
 import type { MeshInformers } from "./fleet-addresses.ts";
 import type { FleetState } from "./fleet-state.ts";
@@ -39,6 +40,8 @@ export interface Session {
   readonly hadInternalMember: () => boolean;
   /** What is placed on it, in the mailbox; undefined if this program does not apply it. */
   readonly works: Informer<Work> | undefined;
+  /** Undefined: health rules of placements are not evaluated. */
+  readonly compileHealth: CompileHealth | undefined;
   /** How others reach the API server of this cluster. Undefined: not known. */
   readonly address: ClusterAddress | undefined;
   readonly events: EventRecorder;

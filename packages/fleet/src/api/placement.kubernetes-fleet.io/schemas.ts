@@ -111,6 +111,18 @@ export const APPLY_STRATEGY = object(
       "Always",
     ),
     allowCoOwnership: bool("Whether the object may have other owners."),
+    healthRules: list(
+      object({
+        group: text("Empty: the core group.", { maxLength: 253 }),
+        "kind!": text(undefined, { minLength: 1, maxLength: 63 }),
+        "available!": text(
+          "CEL expression over object, the object in the member: true when it is available. Example: object.status.succeeded >= 1",
+          { minLength: 1, maxLength: 1000 },
+        ),
+      }),
+      "Addition. When objects of these kinds are available, in place of what is known of the kind. The first rule of a kind counts.",
+      { maxItems: 20 },
+    ),
   },
   "How objects are applied in members.",
 );

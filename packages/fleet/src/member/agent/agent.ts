@@ -17,6 +17,7 @@ import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { ClusterAddress } from "../membership/built-in-properties.ts";
 import { type Member, startMember } from "../member.ts";
 import type { ImportCreator } from "../session.ts";
+import type { CompileHealth } from "#placement/work/health.ts";
 import type { Probe } from "../probes/tcp.ts";
 import { followAuthority } from "./authority.ts";
 import { keepCertificate, obtainCertificate } from "./certificate.ts";
@@ -39,6 +40,8 @@ export interface AgentOptions {
   readonly nodeImage?: string;
   /** Whether it applies what is placed on it. Default: false. */
   readonly placement?: boolean;
+  /** Compiles the health rules of placements. Default: they are not evaluated. */
+  readonly compileHealth?: CompileHealth;
   /** How others reach the API server of this cluster. Default: not told. */
   readonly address?: ClusterAddress;
 }
@@ -216,7 +219,11 @@ async function runSession(
         deps: { ...deps, log },
         ...(options.probe === undefined ? {} : { probe: options.probe }),
         ...defined({ passOn: options.passOn, imports: options.imports, nodeImage: options.nodeImage }),
-        ...defined({ placement: options.placement, address: options.address }),
+        ...defined({
+          placement: options.placement,
+          address: options.address,
+          compileHealth: options.compileHealth,
+        }),
       },
       running,
     );

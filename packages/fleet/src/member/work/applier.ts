@@ -20,6 +20,7 @@ import { waitingStatus } from "#placement/work/conditions.ts";
 import { restoredProblem } from "#placement/work/restored.ts";
 import { idOf } from "#placement/work/manifest.ts";
 import { ensureAppliedWork } from "./applied-work.ts";
+import { HealthRules } from "#placement/work/health.ts";
 import { Kinds } from "./kinds.ts";
 import { knownStatus, WorkMemories } from "./memory.ts";
 import type { WorkSession } from "./parts.ts";
@@ -69,12 +70,14 @@ class WorkApplier {
   readonly #session: WorkSession;
   readonly #kinds: Kinds;
   readonly #requests: Requests;
+  readonly #health: HealthRules;
   readonly #memories = new WorkMemories();
 
   constructor(session: WorkSession) {
     const { local, works, appliedWorks, deps, requestTimeoutMs } = session;
     this.#session = session;
     this.#kinds = new Kinds(local, deps, (...change) => this.#onChange(...change));
+    this.#health = new HealthRules(session.compileHealth);
     this.#requests = new Requests(
       deps.clock,
       requestTimeoutMs === undefined ? {} : { timeoutMs: requestTimeoutMs },
@@ -138,7 +141,7 @@ class WorkApplier {
       await removeFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
       return;
     }
-    const parts = { session, kinds: this.#kinds, requests: this.#requests, signal };
+    const parts = { session, kinds: this.#kinds, requests: this.#requests, health: this.#health, signal };
     if (isDeleting(work)) {
       this.#forget(key);
       return removeWork(parts, work);

@@ -5,6 +5,7 @@ import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Informer, KubeClient, Source } from "@fairlead/kube/types.ts";
 import type { ApplyStrategy } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { AppliedWork, Work } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import type { CompileHealth, HealthRules } from "#placement/work/health.ts";
 import type { Manifest } from "#placement/work/manifest.ts";
 import type { Kinds } from "./kinds.ts";
 import type { Requests } from "./requests.ts";
@@ -22,6 +23,8 @@ export interface WorkSession {
   /** What else makes Works due: changes of the membership. */
   readonly sources: readonly Source[];
   readonly deps: RuntimeDeps;
+  /** Undefined: health rules are not evaluated. */
+  readonly compileHealth?: CompileHealth | undefined;
   /** Longest wait for a response of this cluster. Unit: milliseconds. Default: 35 s. */
   readonly requestTimeoutMs?: number;
   /** How long the objects of a deleted Work may take to go. Unit: milliseconds. Default: 5 min. */
@@ -33,6 +36,7 @@ export interface PassParts {
   readonly session: WorkSession;
   readonly kinds: Kinds;
   readonly requests: Requests;
+  readonly health: HealthRules;
   readonly signal: AbortSignal;
 }
 

@@ -1,8 +1,8 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { SPEC_HASH_ANNOTATION } from "#api/placement.kubernetes-fleet.io/names.ts";
-import { availabilityOf } from "#placement/work/availability.ts";
 import { diffObjects, MISSING_OBJECT } from "#placement/work/diff.ts";
 import { nameOf } from "#placement/work/manifest.ts";
 import { ownerReferenceTo, type Owners } from "#placement/work/ownership.ts";
@@ -166,11 +166,9 @@ class ManifestPass {
       drifts,
       ...this.#seen(object),
     };
-    return {
-      result: { ...result, availability: availabilityOf(this.#target.manifest, object) },
-      object,
-      noop,
-    };
+    const { health, strategy } = this.#pass;
+    const { availability, detail } = health.judge(strategy.healthRules ?? [], this.#target.manifest, object);
+    return { result: { ...result, availability, ...defined({ availabilityDetail: detail }) }, object, noop };
   }
 
   async #reportDiff(live: KubeObject | undefined): Promise<Outcome> {

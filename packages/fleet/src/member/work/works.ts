@@ -8,7 +8,7 @@ import { createAppliedWorkInformer, createWorkApplier } from "./applier.ts";
 
 /** Applies what is placed on this cluster: the Works of its mailbox. Each kind is watched by what reads it. */
 export function createWorks(session: Session): readonly Controller[] {
-  const { local, hub, works, deps } = session;
+  const { local, hub, works, compileHealth, deps } = session;
   if (works === undefined) return [];
   const appliedWorks = createAppliedWorkInformer(local, deps);
   const membership = (): ReturnType<typeof membershipOf> => membershipOf(session);
@@ -16,7 +16,16 @@ export function createWorks(session: Session): readonly Controller[] {
   const sources = [
     watchingChanges(session.mailbox.internalMembers, (change) => (isMembershipChanged(change) ? all() : [])),
   ];
-  const controller = createWorkApplier({ local, hub, works, appliedWorks, membership, sources, deps });
+  const controller = createWorkApplier({
+    local,
+    hub,
+    works,
+    appliedWorks,
+    membership,
+    sources,
+    compileHealth,
+    deps,
+  });
   return [inBackground(controller, [works, appliedWorks], session)];
 }
 

@@ -230,11 +230,16 @@ const AVAILABILITY_MESSAGES = {
   NotTrackable: "the availability of this kind cannot be tracked",
 } as const;
 
-function availableCondition({ availability }: Result): NewCondition[] {
+function availableCondition({ availability, availabilityDetail }: Result): NewCondition[] {
   if (availability === "Skipped") return [];
   const isAvailable = availability === "Available" || availability === "NotTrackable";
   return [
-    condition("Available", isAvailable ? "True" : "False", availability, AVAILABILITY_MESSAGES[availability]),
+    condition(
+      "Available",
+      isAvailable ? "True" : "False",
+      availability,
+      availabilityDetail ?? AVAILABILITY_MESSAGES[availability],
+    ),
   ];
 }
 

@@ -30,6 +30,7 @@ export interface Result {
   readonly reason: ResultReason;
   readonly message: string;
   readonly availability: AvailabilityReason;
+  readonly availabilityDetail?: string;
   /** Of the object in the member, if there is one. */
   readonly uid?: string | undefined;
   readonly generation?: number | undefined;

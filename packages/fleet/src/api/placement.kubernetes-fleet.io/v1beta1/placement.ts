@@ -92,6 +92,15 @@ export interface ApplyStrategy {
   /** Default: Always. */
   whenToTakeOver?: "Always" | "IfNoDiff" | "Never";
   allowCoOwnership?: boolean;
+  /** Addition. When objects of these kinds are available. The first rule of a kind counts. */
+  healthRules?: HealthRule[];
+}
+export interface HealthRule {
+  /** Empty: the core group. */
+  group?: string;
+  kind: string;
+  /** CEL expression over `object`, the object in the member. */
+  available: string;
 }
 export interface ReportBackStrategy {
   type: "Disabled" | "Mirror";
