@@ -1,13 +1,17 @@
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import { defined } from "@fairlead/base/defined.ts";
+import { inParallel } from "@fairlead/base/parallel.ts";
 import { byText } from "@fairlead/base/text.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { PARENT_PLACEMENT_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
 import {
   CLUSTER_RESOURCE_BINDINGS,
@@ -155,14 +159,33 @@ async function readPlaced(
   if (placement === undefined)
     throw new FleetError("API_NOT_FOUND", `the hub has no ${kinds.placements.kind} ${key}`);
   const nowMs = clockOfServer(hub, clock).now();
+  const known = new Set(members.items.map((it) => it.metadata.name));
+  const missing = new Set(bindings.items.map((it) => it.spec.targetCluster)).difference(known);
+  const lost = await lostOf(hub, [...missing], signal);
   const clusters = members.items.map((it) => factsAt(it, nowMs)).toSorted((a, b) => byText(a.name, b.name));
   return {
     placement,
     snapshots: snapshots.items,
     bindings: bindings.items,
     clusters: new Map(clusters.map((it) => [it.name, it])),
+    isLost: (cluster) => lost.has(cluster),
   };
 }
+
+/** Clusters without a MemberCluster whose mailbox is there. */
+async function lostOf(
+  hub: KubeClient,
+  clusters: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  const lost = new Set<string>();
+  await inParallel(clusters, READS_AT_ONCE, async (cluster) => {
+    const mailbox = await hub.find(NAMESPACES, objectKey(undefined, mailboxOf(cluster)), { signal });
+    if (mailbox !== undefined && !isDeleting(mailbox)) lost.add(cluster);
+  });
+  return lost;
+}
+const READS_AT_ONCE = 8;
 
 /** A dry run: with the defaults that the hub would fill in, and refused where it would be. */
 async function asStored(

@@ -119,6 +119,11 @@ export function withReplaced(
   };
 }
 
+/** Clusters that a placement has and that meet its policy no longer. */
+export function failingClusters(task: Task, settings: ExecutionSettings): readonly string[] {
+  return sightOf(task, settings).failing;
+}
+
 interface Sighted {
   readonly placed: number;
   readonly failing: readonly string[];

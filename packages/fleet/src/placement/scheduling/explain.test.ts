@@ -185,6 +185,19 @@ describe("an explanation", () => {
     expect(result.policySnapshot).toBe(now.snapshots[0]?.metadata.name);
     expect(result.clusters.filter((it) => it.change !== "none")).toEqual([]);
   });
+  it("says which clusters will be replaced, and which stay because their MemberClusters are missing", () => {
+    const [b, lost] = [fakeBinding("b"), fakeBinding("lost")];
+    const required: PlacementPolicy = {
+      ...pickOne,
+      numberOfClusters: 2,
+      requiredDuringExecution: { requirements: ["TaintToleration"], afterSeconds: 60 },
+    };
+    const result = explainPlacement({ ...placed(required, b, lost), isLost: (it) => it === "lost" });
+    expect(lines(result).slice(0, 2)).toEqual([
+      "b true none: picked before; it is replaced once it has not met the policy for 60 s",
+      "lost true none: picked before; its MemberCluster is missing, so that it stays",
+    ]);
+  });
   it("is not there before the hub has seen the placement", () => {
     expect(explainPlacement({ ...placed(pickOne), snapshots: [] })).toBeUndefined();
   });

@@ -10,6 +10,7 @@ import { planPolicySnapshot } from "../snapshots/policy.ts";
 import { type ClassifiedBindings, classifyBindings } from "./bindings.ts";
 import { type Choice, roundOf, type Score } from "./choose.ts";
 import type { ClusterFacts } from "./cluster.ts";
+import { type ExecutionSettings, executionSettings, failingClusters } from "./execution.ts";
 import { decisionOf } from "./outcome.ts";
 import { compilePolicy, type Filter, type PluginName, type Round } from "./policy.ts";
 import { choose, schedule, type Task } from "./schedule.ts";
@@ -47,17 +48,18 @@ export interface Placed {
   readonly snapshots: readonly SchedulingPolicySnapshot[];
   readonly bindings: readonly ResourceBinding[];
   readonly clusters: ReadonlyMap<string, ClusterFacts>;
+  readonly isLost?: (cluster: string) => boolean;
 }
 
 /** The placement as it is. Undefined while the hub has not made its policy snapshot. */
 export function explainPlacement(placed: Placed): Explanation | undefined {
   const snapshot = snapshotInForce(placed.snapshots);
-  return snapshot === undefined ? undefined : explain(taskOf(placed, snapshot));
+  return snapshot === undefined ? undefined : explain(placed, taskOf(placed, snapshot));
 }
 
 /** The placement as it would be: `placement` as the API server would store it. */
 export function explainChange(placed: Placed): Explanation {
-  return explain(taskOf(placed, plannedSnapshot(placed)));
+  return explain(placed, taskOf(placed, plannedSnapshot(placed)));
 }
 
 /** The policy snapshot that the hub will make for the placement, or the one that it will keep. */
@@ -85,7 +87,10 @@ function latestOf(snapshots: readonly SchedulingPolicySnapshot[]): SchedulingPol
   return latest;
 }
 
-function taskOf({ placement, bindings, clusters }: Placed, snapshot: SchedulingPolicySnapshot): Task {
+function taskOf(
+  { placement, bindings, clusters, isLost = () => false }: Placed,
+  snapshot: SchedulingPolicySnapshot,
+): Task {
   const { namespace, name } = placement.metadata;
   const policy = policyOf(snapshot);
   return {
@@ -95,10 +100,11 @@ function taskOf({ placement, bindings, clusters }: Placed, snapshot: SchedulingP
     count: policy?.numberOfClusters ?? 0,
     clusters,
     bindings,
+    isLost,
   };
 }
 
-function explain(task: Task): Explanation {
+function explain({ placement }: Placed, task: Task): Explanation {
   const { condition } = schedule(task).outcome;
   const bindings = classifyBindings(task);
   const result = {
@@ -109,14 +115,31 @@ function explain(task: Task): Explanation {
   };
   if (task.policy.problems.length > 0) return { ...result, clusters: [] };
   const choice = choose(task, bindings);
-  return { ...result, clusters: explainClusters(task, bindings, choice) };
+  const kept = keptReasons(task, executionSettings(placement.spec.policy));
+  return { ...result, clusters: explainClusters(task, bindings, choice, kept) };
 }
 
-function explainClusters(task: Task, bindings: ClassifiedBindings, choice: Choice): ClusterExplanation[] {
+/** Why clusters stay that were picked before. */
+function keptReasons(task: Task, settings: ExecutionSettings | undefined): (cluster: string) => string {
+  const failing = new Set(settings === undefined ? [] : failingClusters(task, settings));
+  const seconds = (settings?.afterMs ?? 0) / 1000;
+  return (cluster) => {
+    if (!task.clusters.has(cluster)) return "picked before; its MemberCluster is missing, so that it stays";
+    return failing.has(cluster)
+      ? `picked before; it is replaced once it has not met the policy for ${seconds} s`
+      : "picked before";
+  };
+}
+
+function explainClusters(
+  task: Task,
+  bindings: ClassifiedBindings,
+  choice: Choice,
+  keptReason: (cluster: string) => string,
+): ClusterExplanation[] {
+  const kept = [...bindings.current.values(), ...bindings.lost];
   const had = new Set(
-    [...bindings.current.values(), ...bindings.obsolete.values(), ...bindings.dangling].map(
-      (it) => it.spec.targetCluster,
-    ),
+    [...kept, ...bindings.obsolete.values(), ...bindings.dangling].map((it) => it.spec.targetCluster),
   );
   const verdicts = verdictsIn(task, bindings, choice);
   const of = (cluster: string, isPicked: boolean, reason: string): Omit<ClusterExplanation, "plugins"> => ({
@@ -126,10 +149,10 @@ function explainClusters(task: Task, bindings: ClassifiedBindings, choice: Choic
     reason,
   });
   const picked = [
-    ...[...bindings.current.values()]
+    ...kept
       .filter((it) => !choice.dropped.includes(it))
       .map(({ spec: { targetCluster, clusterDecision } }) => ({
-        ...of(targetCluster, true, "picked before"),
+        ...of(targetCluster, true, keptReason(targetCluster)),
         ...defined({
           affinityScore: clusterDecision.clusterScore?.affinityScore,
           topologySpreadScore: clusterDecision.clusterScore?.priorityScore,
