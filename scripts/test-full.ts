@@ -53,6 +53,10 @@ const steps: readonly Step[] = [
     command: ["env", "KILL_EVERY=5", "vitest", "run", "--project", "lab", "test/lab/node-killed.test.ts"],
   },
   {
+    name: "the same while it enforces policies",
+    command: ["env", "KILL_EVERY=1", "vitest", "run", "--project", "lab", "test/lab/policy-killed.test.ts"],
+  },
+  {
     name: "all cases of which npm test runs a sample",
     command: ["env", "TEST_SIZE=full", "CHAOS_MINUTES=3", "vitest", "run", ...SAMPLED],
   },

@@ -1,18 +1,17 @@
 /** An agent of a node that is killed at any step, loses its folder, or is there twice: what it keeps comes out the same. */
 
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { until } from "../support/waiting.ts";
 import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
+import { Killer } from "./killer.ts";
 import { NETWORK, NodeAgentWorld } from "./node-agent-world.ts";
 
 /** It is killed at each step of so many; in `npm run test:full` at more of them. */
 const EVERY = Number(process.env["KILL_EVERY"] ?? 40);
 const PATIENCE = { timeoutMs: 90_000 };
-const PROGRAMS = ["ip", "nft", "nsenter", "unshare", "umount", "wg", "bridge"];
 
 /** Of each part of the state something. */
 const ALL = ["eth-fleet", "fl-wg01", "10.112.8.0/21", "10.127.0.9", "8080", "basePort"];
@@ -24,55 +23,6 @@ interface Change {
   readonly end: () => Promise<void>;
   /** What the state has afterwards. */
   readonly marks: readonly string[];
-}
-
-/** Programs that the agent starts; after some of them it is dead, and starts no more. */
-class Killer {
-  readonly #folder: string;
-  readonly #path = process.env["PATH"] ?? "";
-
-  constructor(folder: string) {
-    this.#folder = folder;
-    mkdirSync(folder);
-    for (const name of PROGRAMS) {
-      const file = join(folder, name);
-      // Those that a program starts itself do not count.
-      const lines = [
-        "#!/bin/sh",
-        `PATH=${this.#path}; export PATH`,
-        `if [ -e ${folder}/dead ]; then exit 137; fi`,
-        // One line for each program, also for one with a script of many lines as an argument.
-        `line=$(echo "${name} $*" | tr '\\n' ' '); echo "$line" >> ${folder}/started`,
-        `if [ "$(wc -l < ${folder}/started)" = "$(cat ${folder}/limit)" ]; then`,
-        `  if [ "$(cat ${folder}/when)" = after ]; then ${name} "$@"; fi`,
-        `  touch ${folder}/dead; exit 137`,
-        "fi",
-        `exec ${name} "$@"`,
-      ];
-      writeFileSync(file, `${lines.join("\n")}\n`);
-      chmodSync(file, 0o755);
-    }
-    this.arm(0, "before");
-    process.env["PATH"] = `${folder}:${this.#path}`;
-  }
-
-  arm(limit: number, when: "before" | "after"): void {
-    rmSync(join(this.#folder, "dead"), { force: true });
-    for (const [name, text] of Object.entries({ started: "", limit, when }))
-      writeFileSync(join(this.#folder, name), String(text));
-  }
-
-  get isDead(): boolean {
-    return existsSync(join(this.#folder, "dead"));
-  }
-
-  get started(): readonly string[] {
-    return readFileSync(join(this.#folder, "started"), "utf8").trim().split("\n");
-  }
-
-  [Symbol.dispose](): void {
-    process.env["PATH"] = this.#path;
-  }
 }
 
 describeOnKernel("the agent of a node", () => {

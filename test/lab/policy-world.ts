@@ -11,6 +11,7 @@ import {
   type ClusterNetworkPolicy,
 } from "@fairlead/fleet/api/policy.networking.k8s.io/v1alpha2/types.ts";
 import { NodePolicies } from "@fairlead/fleet/dataplane/policy/node-policies.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
@@ -25,7 +26,7 @@ import type { Informer } from "@fairlead/kube/types.ts";
 import { SCTP_PROGRAM } from "@fairlead/lab/images/agnhost/sctp.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
-import { loadLibC } from "@fairlead/os/libc/libc.ts";
+import { type LoadLibC, loadLibC } from "@fairlead/os/libc/libc.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { type NetnsFixture, netnsFixture } from "../support/netns-fixture.ts";
@@ -91,6 +92,8 @@ export class PolicyWorld implements AsyncDisposable {
   >();
   readonly #stack = new AsyncDisposableStack();
   #inside: NodeNumber | undefined;
+  /** For the agents that start from now on. */
+  loadLibC: LoadLibC | undefined;
 
   /** @param inside - The node whose network this thread enters, as programs of a node have it. */
   static async start(pods: readonly WorldPod[], inside?: NodeNumber): Promise<PolicyWorld> {
@@ -117,7 +120,8 @@ export class PolicyWorld implements AsyncDisposable {
     return this.#fixture.netns(nodeName(node));
   }
 
-  async startAgent(node: NodeNumber): Promise<void> {
+  /** @param waits - Whether until the kernel has what the API server has. */
+  async startAgent(node: NodeNumber, waits = true): Promise<void> {
     const deps = systemDeps(silentLogger);
     const networks = createInformer(this.client, MESH_NETWORKS, {}, deps);
     const blocks = createInformer(this.client, ADDRESS_BLOCKS, {}, deps);
@@ -135,6 +139,7 @@ export class PolicyWorld implements AsyncDisposable {
       slices,
       nodes,
       fleetNetns: "/nowhere/fleet",
+      ...defined({ loadLibC: this.loadLibC }),
       ...(node === this.#inside ? {} : { netns: await this.netns(node) }),
       deps,
     });
@@ -144,7 +149,7 @@ export class PolicyWorld implements AsyncDisposable {
     this.#stack.use(stack);
     this.#agents.set(node, { agent, stack });
     await agent.start(AbortSignal.timeout(600_000));
-    await this.settled();
+    if (waits) await this.settled();
   }
 
   async stopAgent(node: NodeNumber): Promise<void> {

@@ -21,6 +21,8 @@ export interface LibC {
   readonly errno: () => number;
 }
 
+export type LoadLibC = () => Promise<LibC | undefined>;
+
 export const EINTR = 4;
 export const EAGAIN = 11;
 export const MSG_DONTWAIT = 0x40;

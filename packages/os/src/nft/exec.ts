@@ -28,7 +28,7 @@ export function createExecNft(options: ExecNftOptions = {}): NftDriver {
       timeoutMs: TIMEOUT_MS,
       allowFailure: true,
       // Its messages are read: they must be in English.
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin", LC_ALL: "C" },
+      addEnv: { LC_ALL: "C" },
       ...defined({ input }),
     });
   /** The JSON of one set or map; undefined if it does not exist. */

@@ -2,7 +2,7 @@ import type { Clock } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { Logger } from "@fairlead/base/log.ts";
-import { loadLibC } from "@fairlead/os/libc/libc.ts";
+import { type LoadLibC, loadLibC } from "@fairlead/os/libc/libc.ts";
 import { type AnyFlow, endRevokedFlows } from "@fairlead/os/nft/netlink/conntrack.ts";
 import { type NetlinkSocket, openNetlinkSocket } from "@fairlead/os/nft/netlink/socket.ts";
 
@@ -11,6 +11,8 @@ export interface CutFlowsOptions {
   readonly netns?: string;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Loads the C library. Default: by the foreign function interface, if it is installed. */
+  readonly loadLibC?: LoadLibC;
   /** Makes what says which flows are denied now. */
   readonly judge: () => (flow: AnyFlow) => boolean;
 }
@@ -83,7 +85,7 @@ export class CutFlows implements Disposable {
   async #open(): Promise<NetlinkSocket | undefined> {
     if (this.#isTried) return this.#socket;
     this.#isTried = true;
-    const libc = await loadLibC();
+    const libc = await (this.#options.loadLibC ?? loadLibC)();
     try {
       if (libc !== undefined) this.#socket = openNetlinkSocket(libc, this.#options.netns);
     } catch (error) {

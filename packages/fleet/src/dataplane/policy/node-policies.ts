@@ -17,6 +17,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { createEventRecorder } from "@fairlead/kube/events/events.ts";
 import { readLinks } from "@fairlead/os/iproute/driver.ts";
+import type { LoadLibC } from "@fairlead/os/libc/libc.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import { readBridges, unseenBridges } from "./bridges.ts";
 import { DnsProxies, oneOfEachFamily } from "./dns-proxies.ts";
@@ -46,6 +47,8 @@ export interface NodePoliciesOptions {
   readonly fleetNetns: string;
   /** Shorter TTLs of DNS answers count as this for policies about names. Unit: seconds. Default: 10. */
   readonly minDnsTtl?: number;
+  /** Loads the C library. Default: by the foreign function interface, if it is installed. */
+  readonly loadLibC?: LoadLibC;
   readonly deps: RuntimeDeps;
 }
 
@@ -88,7 +91,7 @@ export class NodePolicies implements Component {
     const { deps, networks, nodeName } = options;
     this.#options = options;
     this.#key = objectKey(undefined, nodeName);
-    this.#node = new PolicySpace(options.netns, deps);
+    this.#node = new PolicySpace(options.netns, deps, options.loadLibC);
     this.#report = new PolicyReport(options);
     this.#controller = createController(
       {
@@ -173,11 +176,11 @@ export class NodePolicies implements Component {
   }
 
   async #spaces(mode: NetworkMode): Promise<readonly PolicySpace[]> {
-    const { fleetNetns, deps } = this.#options;
+    const { fleetNetns, deps, loadLibC } = this.#options;
     const hasFleet = mode === "parallel" && (await isNetns(fleetNetns));
     // The namespace would live on while something in it is open.
     if (!hasFleet) this.#leaveFleet();
-    else this.#fleet ??= new PolicySpace(fleetNetns, deps);
+    else this.#fleet ??= new PolicySpace(fleetNetns, deps, loadLibC);
     return [
       ...(this.#engine === undefined ? [this.#node] : []),
       ...(this.#fleet === undefined ? [] : [this.#fleet]),

@@ -5,6 +5,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { NftCounter } from "@fairlead/os/nft/driver.ts";
 import type { NftTable } from "@fairlead/os/nft/state.ts";
 import { netnsInode } from "@fairlead/os/netns/netns.ts";
+import type { LoadLibC } from "@fairlead/os/libc/libc.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { CutFlows } from "./cut-flows.ts";
 import { isDenied, ownAddresses } from "./flows.ts";
@@ -31,13 +32,13 @@ export class PolicySpace implements Disposable {
   #isCutDue = false;
 
   /** @param netns - File of the network namespace. Undefined: that of this process. */
-  constructor(netns: string | undefined, deps: RuntimeDeps) {
+  constructor(netns: string | undefined, deps: RuntimeDeps, loadLibC?: LoadLibC) {
     this.#netns = netns;
-    this.#table = new PolicyTable(this.#stack.use(createNft(defined({ netns }))));
+    this.#table = new PolicyTable(this.#stack.use(createNft(defined({ netns, loadLibC }))));
     this.#flows = this.#stack.use(
       new CutFlows({
         ...deps,
-        ...defined({ netns }),
+        ...defined({ netns, loadLibC }),
         judge: () => {
           const enforced = this.#enforced;
           // The node has no addresses in other namespaces.

@@ -5,7 +5,7 @@ import { createExecNft } from "../exec.ts";
 import type { NftTableName } from "../state.ts";
 import { elementMessages } from "./elements.ts";
 import { parseAcknowledgements, renderBatch } from "./message.ts";
-import { type LibC, loadLibC } from "#libc/libc.ts";
+import { type LoadLibC, loadLibC } from "#libc/libc.ts";
 import { netnsInode } from "#netns/netns.ts";
 import { type NetlinkSocket, openNetlinkSocket } from "./socket.ts";
 
@@ -13,7 +13,7 @@ export interface NftOptions {
   /** File of the network namespace to work in. Default: that of this process. */
   readonly netns?: string;
   /** Loads the C library. Default: by the foreign function interface, if it is installed. */
-  readonly loadLibC?: () => Promise<LibC | undefined>;
+  readonly loadLibC?: LoadLibC;
 }
 
 const ENOENT = 2;

@@ -1,0 +1,82 @@
+/** Kills agents at any of their steps, in the process of a test. */
+
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { type LibC, loadLibC } from "@fairlead/os/libc/libc.ts";
+
+const PROGRAMS = ["ip", "nft", "nsenter", "unshare", "umount", "wg", "bridge"];
+
+/**
+ * What an agent does to the kernel, by programs that it starts and by messages: after some of these steps it is dead, and does nothing more.
+ */
+export class Killer {
+  readonly #folder: string;
+  readonly #path = process.env["PATH"] ?? "";
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    mkdirSync(folder);
+    for (const name of PROGRAMS) {
+      const file = join(folder, name);
+      // Those that a program starts itself do not count.
+      const lines = [
+        "#!/bin/sh",
+        `PATH=${this.#path}; export PATH`,
+        `if [ -e ${folder}/dead ]; then exit 137; fi`,
+        // One line for each program, also for one with a script of many lines as an argument.
+        `line=$(echo "${name} $*" | tr '\\n' ' '); echo "$line" >> ${folder}/started`,
+        `if [ "$(wc -l < ${folder}/started)" = "$(cat ${folder}/limit)" ]; then`,
+        `  if [ "$(cat ${folder}/when)" = after ]; then ${name} "$@"; fi`,
+        `  touch ${folder}/dead; exit 137`,
+        "fi",
+        `exec ${name} "$@"`,
+      ];
+      writeFileSync(file, `${lines.join("\n")}\n`);
+      chmodSync(file, 0o755);
+    }
+    this.arm(0, "before");
+    process.env["PATH"] = `${folder}:${this.#path}`;
+  }
+
+  arm(limit: number, when: "before" | "after"): void {
+    rmSync(join(this.#folder, "dead"), { force: true });
+    for (const [name, text] of Object.entries({ started: "", limit, when }))
+      writeFileSync(join(this.#folder, name), String(text));
+  }
+
+  get isDead(): boolean {
+    return existsSync(join(this.#folder, "dead"));
+  }
+
+  get started(): readonly string[] {
+    return readFileSync(join(this.#folder, "started"), "utf8").trim().split("\n");
+  }
+
+  /** The C library, of which each message is a step. */
+  readonly loadLibC = async (): Promise<LibC | undefined> => {
+    const libc = await loadLibC();
+    return libc && { ...libc, send: (...args) => this.#step(() => libc.send(...args)) };
+  };
+
+  #step(send: () => number): number {
+    if (this.isDead) return -1;
+    appendFileSync(join(this.#folder, "started"), "message\n");
+    const read = (name: string): string => readFileSync(join(this.#folder, name), "utf8");
+    if (this.started.length !== Number(read("limit"))) return send();
+    if (read("when") === "after") send();
+    writeFileSync(join(this.#folder, "dead"), "");
+    return -1;
+  }
+
+  [Symbol.dispose](): void {
+    process.env["PATH"] = this.#path;
+  }
+}
