@@ -444,4 +444,23 @@ describe("deadlines", () => {
     expect(fleet.says("RolledBack", "one", "b")).toBe("False ClusterNotRolledBack");
     expect(fleet.says("Succeeded")).toBe("False UpdateRunFailed");
   });
+
+  it.each([
+    "{",
+    "[]",
+    '{"run":"uid-run"}',
+    '{"run":"uid-other","version":{"resourceSnapshotName":"web-1-snapshot"}}',
+  ])("leave a cluster alone whose binding does not say what it had: %s", (text) => {
+    const fleet = new FakeWorld({ a: "one" }, [
+      stage("one", { progressDeadline: "2m", onFailure: "Rollback" }),
+    ]);
+    fleet.change("a", { state: "Bound", resourceSnapshotName: "web-6-snapshot" });
+    fleet.settle();
+    const binding = fleet.bindings.get("a");
+    if (binding !== undefined) binding.metadata.annotations = { "fairlead.dev/before-update-run": text };
+    fleet.nowMs += 2 * MINUTE_MS;
+    fleet.settle();
+    expect(fleet.says("RolledBack", "one", "a")).toBe("False ClusterNotRolledBack");
+    expect(fleet.bindings.get("a")?.spec.resourceSnapshotName).toBe("web-7-snapshot");
+  });
 });

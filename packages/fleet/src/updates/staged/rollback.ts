@@ -27,11 +27,19 @@ export function previousOf(run: StagedUpdateRun, { spec }: ResourceBinding): str
 }
 
 function remembered(run: StagedUpdateRun, { metadata }: ResourceBinding): Version | undefined {
-  const text = metadata.annotations?.[BEFORE_UPDATE_RUN_ANNOTATION];
-  if (text === undefined) return undefined;
-  const value: unknown = JSON.parse(text);
-  if (!isObject(value) || value["run"] !== run.metadata.uid) return undefined;
-  return value["version"] as Version;
+  const value = parsed(metadata.annotations?.[BEFORE_UPDATE_RUN_ANNOTATION]);
+  if (!isObject(value) || value["run"] !== run.metadata.uid || !isObject(value["version"])) return undefined;
+  const { resourceSnapshotName } = value["version"];
+  return typeof resourceSnapshotName === "string" ? (value["version"] as unknown as Version) : undefined;
+}
+
+/** Undefined for what others wrote into the annotation. */
+function parsed(text: string | undefined): unknown {
+  try {
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Gives the clusters of a stage back what they had before. Those that had nothing keep what they have. */
