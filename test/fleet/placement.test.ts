@@ -1,6 +1,7 @@
 /** Placements from the hub to members: real API servers, every controller, and the appliers of two members. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { CONFIG_MAPS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -184,9 +185,41 @@ it("a ResourcePlacement places objects of its namespace, through the same mailbo
   expect(names).toContain("shop.two-work");
 });
 
+it("the status of an object in its one member is that of the object on the hub, where the placement asks for it", async () => {
+  const name = "mirrored";
+  await hub.create(NAMESPACES, { metadata: { name } });
+  const labels = { app: name };
+  const template = { metadata: { labels }, spec: { containers: [{ name, image: "none" }] } };
+  await hub.create(DEPLOYMENTS, {
+    metadata: { namespace: name, name },
+    spec: { selector: { matchLabels: labels }, template },
+  });
+  await hub.create(CLUSTER_RESOURCE_PLACEMENTS, {
+    metadata: { name },
+    spec: {
+      resourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name }],
+      policy: { placementType: "PickFixed", clusterNames: ["a"] },
+      strategy: { reportBackStrategy: { type: "Mirror", destination: "OriginalResource" } },
+    },
+  });
+  const member = fleet.client("a");
+  await eventuallyOne(member, DEPLOYMENTS, objectKey(name, name));
+  const status = {
+    observedGeneration: 1,
+    replicas: 1,
+    updatedReplicas: 1,
+    readyReplicas: 1,
+    availableReplicas: 1,
+  };
+  await member.mergePatch(DEPLOYMENTS, objectKey(name, name), { status }, { subresource: "status" });
+  await eventuallyOne(hub, DEPLOYMENTS, objectKey(name, name), (it) => it.status?.readyReplicas === 1);
+});
+
 it("a placement that is deleted leaves the members, and its Works go", async () => {
   await hub.delete(CLUSTER_RESOURCE_PLACEMENTS, named("shop"));
-  await eventually(hub, CLUSTER_RESOURCE_BINDINGS, (all) => all.length === 0);
+  await eventually(hub, CLUSTER_RESOURCE_BINDINGS, (all) =>
+    all.every((it) => !it.metadata.name.startsWith("shop-")),
+  );
   await eventually(fleet.client("b"), NAMESPACES, (all) => all.every((it) => it.metadata.name !== "shop"));
   expect((await hub.list(WORKS, { namespace: "fleet-member-b" })).items).toEqual([]);
 });

@@ -14,6 +14,7 @@ import { createPlacementInformers, type PlacementInformers } from "./informers.t
 import { createEvictions } from "./evictions/controller.ts";
 import { createOverrides } from "./overrides/controller.ts";
 import { createRolloutParts } from "./parts.ts";
+import { createReportBack } from "./report-back/controller.ts";
 import { createRollout } from "./rollout/controller.ts";
 import { createSchedulers } from "./scheduler/controller.ts";
 import { createSelecting, type SelectingOptions } from "./selecting.ts";
@@ -38,7 +39,7 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   const rollout = createRolloutParts({ client, informers, members: hub.members, deps });
   const scopes = [informers.cluster, informers.namespaced];
   const scheduling = { client, scopes, members: hub.members, namespaces: hub.namespaces, deps };
-  const { controllers, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));
+  const { controllers, resources, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));
   return [
     ...controllers,
     ...stack.use(createSchedulers(scheduling)).controllers,
@@ -46,6 +47,7 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
     createWorks(rollout),
     createOverrides(rollout),
     createEvictions(rollout),
+    createReportBack({ ...rollout, kinds: () => resources.kinds }),
     ...scopes.map((of) => createStagedRuns({ ...rollout, of, snapshotNow })),
   ];
 }

@@ -31,15 +31,19 @@ export function applyOverrides(
   });
 }
 
+/** How selectors name the object. */
+export function placedObject({
+  apiVersion,
+  kind = "",
+  metadata: { namespace, name },
+}: KubeObject): SelectedObject {
+  return { ...groupVersionOf(apiVersion), kind, name, namespace };
+}
+
 /** The keys of the selectors that select the object: its own, and that of its namespace. */
 export function selectingKeys(object: KubeObject): readonly string[] {
-  const { namespace, name } = object.metadata;
-  const own = keyOfSelected({
-    ...groupVersionOf(object.apiVersion),
-    kind: object.kind ?? "",
-    name,
-    namespace,
-  });
+  const { namespace } = object.metadata;
+  const own = keyOfSelected(placedObject(object));
   return namespace === undefined ? [own] : [own, namespaceKey(namespace)];
 }
 

@@ -109,6 +109,11 @@ export class Resources implements AsyncDisposable {
     return { input, selection: select(input, (of) => this.#watches.objects(of)) };
   }
 
+  /** What the API server serves; undefined while that is not known. */
+  get kinds(): KindTable | undefined {
+    return this.#kinds;
+  }
+
   /** How much longer to wait for kinds that are still to be read. Unit: milliseconds. */
   patienceMs(kinds: readonly KindName[]): number {
     return Math.max(0, ...kinds.map((it) => this.#watches.patienceMs(it)));
