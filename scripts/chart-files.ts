@@ -11,6 +11,7 @@ import {
   DNS_ACCESS,
   HUB_ACCESS,
   HUB_PLACEMENT_ACCESS,
+  HUB_WEBHOOK_ACCESS,
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
   MEMBER_WORK_ACCESS,
@@ -41,6 +42,8 @@ export function chartFiles(): ReadonlyMap<string, string> {
         certificates: ASK_FOR_CERTIFICATES,
         certifies: ACT_AS_MEMBERS,
         placements: HUB_PLACEMENT_ACCESS.cluster,
+        webhook: HUB_WEBHOOK_ACCESS.cluster,
+        webhookFleetSystem: HUB_WEBHOOK_ACCESS.system,
       }),
     ],
     [

@@ -48,7 +48,7 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   "fleet/src/hub": [
     ["identity", "membership", "mesh", "services", "traffic-manager"],
-    ["endpoints", "identities", "placement", "updates"],
+    ["endpoints", "identities", "placement", "webhook", "updates"],
   ],
   "fleet/src/member": [
     ["exports", "probes"],

@@ -288,11 +288,25 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
     const kinds = async (values: readonly string[]): Promise<readonly string[]> =>
       (await render(program, "fairlead-hub", values))
         .map((it) => it.kind)
-        .filter((it) => it.startsWith("Validating"));
+        .filter((it) => it.startsWith("ValidatingAdmissionPolicy"));
     const all = await kinds([]);
     expect(all.filter((it) => it === "ValidatingAdmissionPolicy")).toHaveLength(all.length / 2);
     expect(all.length).toBeGreaterThan(2);
     expect(await kinds(["policies.install=false"])).toEqual([]);
+  });
+
+  it("keeps workloads out of the hub and serves its webhook, unless told otherwise", async () => {
+    const names = async (values: readonly string[]): Promise<readonly string[]> =>
+      (await render(program, "fairlead-hub", values)).map((it) => `${it.kind} ${it.metadata.name}`);
+    const workloads = "ValidatingAdmissionPolicy fairlead-workloads";
+    const webhook = "ValidatingWebhookConfiguration fairlead-hub";
+    expect(await names([])).toEqual(expect.arrayContaining([workloads, webhook]));
+    const less = await names(["guardRails.workloads=allow", "webhook.enabled=false"]);
+    expect(less).not.toContain(workloads);
+    expect(less.filter((it) => it.includes("ebhook"))).toEqual([]);
+    expect(await names(["guardRails.lockMemberLabels=true"])).toContain(
+      "ValidatingAdmissionPolicy fairlead-member-labels",
+    );
   });
 
   it("renders a member with its hub, whose certificate it verifies", async () => {

@@ -35,6 +35,8 @@ import {
   TRAFFIC_ZONE_FLAG,
 } from "./traffic.ts";
 
+import { WEBHOOK_FLAG, WEBHOOK_SERVICE_FLAG, WEBHOOK_URL_FLAG, webhookOf } from "./webhook-flags.ts";
+
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
@@ -72,6 +74,9 @@ export function command(): Program {
     .option(...ALLOWED_APIS_FLAG)
     .option(...SKIPPED_NAMESPACES_FLAG)
     .option(...WORKLOAD_FLAG)
+    .option(...WEBHOOK_FLAG)
+    .option(...WEBHOOK_SERVICE_FLAG)
+    .option(...WEBHOOK_URL_FLAG)
     .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
@@ -87,6 +92,7 @@ export function command(): Program {
           clockOffset: flags.clockOffset,
           leases: LEASES_OF.hub,
           servers: flags.metrics === undefined ? [] : [{ address: flags.metrics, flag: "--metrics" }],
+          webhook: webhookOf(flags),
           hub: {
             leaseSeconds: parseWhole("--member-lease-seconds", flags.memberLeaseSeconds, {
               min: 2,

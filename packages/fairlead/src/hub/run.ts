@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import { keepWebhook, runWebhook, type WebhookOptions } from "@fairlead/fleet/hub/webhook/webhook.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
 import { runElected } from "#shared/leader.ts";
@@ -20,6 +21,8 @@ export interface HubRun extends ManagerFlags {
   /** The addresses of metrics and probes; each serves both. */
   readonly servers: readonly { readonly address: string; readonly flag: string }[];
   readonly hub: Parameters<typeof startHub>[1];
+  /** Default: no webhook. */
+  readonly webhook?: WebhookOptions | undefined;
 }
 
 /** Runs the hub's controllers until the program is stopped. A standby replica is ready, too. */
@@ -29,7 +32,8 @@ export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun
   const config = await clusterConfig(run.kubeconfig, deps);
   const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-hub" }));
   for (const server of run.servers) stack.use(await serveMetrics({ ...server, metrics, checks: health }));
-  const { leases, leaseNamespace, isElected } = run;
+  const { leases, leaseNamespace, isElected, webhook } = run;
+  if (webhook !== undefined) stack.use(await runWebhook(client, webhook, deps, signal));
   const namespace = leaseNamespace === undefined ? {} : { namespace: leaseNamespace };
   const election = { client, leases, ...namespace, side: "hub", isElected, deps } as const;
   await runElected(election, signal, async (leading) => {
@@ -38,6 +42,7 @@ export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun
       const lease = { namespace: leaseNamespace ?? FLEET_SYSTEM_NAMESPACE, name: own, identity: hostname() };
       void keepPresence(client, lease, deps, leading);
     }
+    if (webhook !== undefined) void keepWebhook(client, webhook, deps, leading);
     await using _hub = await startHub(client, run.hub, deps, leading);
     ready();
     await untilAborted(leading);

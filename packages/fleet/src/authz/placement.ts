@@ -30,6 +30,7 @@ import {
   STAGED_UPDATE_RUNS,
   STAGED_UPDATE_STRATEGIES,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { INTERNAL_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { APPLIED_WORKS, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 
@@ -94,4 +95,12 @@ export const MEMBER_WORK: readonly Access[] = [
   allow(APPLIED_WORKS, ["patch"], { subresource: "status" }),
   // It owns applied objects, and its deletion waits for theirs.
   allow(APPLIED_WORKS, ["update"], { subresource: "finalizers" }),
+];
+
+/** What the hub's webhook decides by. */
+export const WEBHOOK_READS: readonly Access[] = [
+  allow(CLUSTER_RESOURCE_OVERRIDES, ["list"]),
+  allow(RESOURCE_OVERRIDES, ["list"]),
+  allow(CLUSTER_RESOURCE_PLACEMENTS, ["get"]),
+  allow(INTERNAL_SERVICE_EXPORTS, ["list"]),
 ];

@@ -46,7 +46,12 @@ import {
 import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { MEMBERS_GROUP } from "#api/fairlead.dev/identity.ts";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
-import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import {
+  HUB_SECRET,
+  VIEW_NAMESPACE,
+  WEBHOOK_CONFIGURATION,
+  WEBHOOK_SECRET,
+} from "#api/fairlead.dev/names.ts";
 import { NODE_AGENTS } from "#api/fairlead.dev/node-agents.ts";
 import { ADMINISTER } from "./policies/cel.ts";
 import { HUB_POLICIES } from "./policies/all.ts";
@@ -78,7 +83,7 @@ import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { CAPI_CLUSTERS, MACHINES } from "#updates/engines/cluster-api.ts";
 import { PLAN_NAMES, PLANS } from "#updates/engines/plans.ts";
 import { type Access, allow, WATCH } from "./access.ts";
-import { HUB_PLACEMENT, MEMBER_WORK } from "./placement.ts";
+import { HUB_PLACEMENT, MEMBER_WORK, WEBHOOK_READS } from "./placement.ts";
 import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
 
 /** The rights of each program in the cluster that it runs in. */
@@ -379,6 +384,18 @@ export const HUB_PLACEMENT_ACCESS: ProgramAccess = {
   system: [],
 };
 
+/** In addition, for a hub with a webhook: its certificates, its configuration, and what its rules read. */
+export const HUB_WEBHOOK_ACCESS: ProgramAccess = {
+  name: "fairlead-hub-webhook",
+  of: HUB_ACCESS.name,
+  cluster: [
+    // Applied on the server, which asks for "create" by the name, too.
+    allow(VALIDATING_WEBHOOK_CONFIGURATIONS, ["get", "create", "patch"], { names: [WEBHOOK_CONFIGURATION] }),
+    ...WEBHOOK_READS,
+  ],
+  system: [allow(SECRETS, ["get", ...WATCH, "create", "patch"], { names: [WEBHOOK_SECRET] })],
+};
+
 /** In addition, for a member that applies what is placed: what it may write comes from a ClusterRole of your choice. */
 export const MEMBER_WORK_ACCESS: ProgramAccess = {
   name: "fairlead-member-work",
@@ -397,5 +414,6 @@ export const PROGRAMS: readonly ProgramAccess[] = [
   NODE_ACCESS,
   RELAY_ACCESS,
   HUB_PLACEMENT_ACCESS,
+  HUB_WEBHOOK_ACCESS,
   MEMBER_WORK_ACCESS,
 ];

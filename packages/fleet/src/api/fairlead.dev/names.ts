@@ -7,6 +7,10 @@ export const EXPORTS_VALID = "fairlead.dev/ExportsValid";
 export const MCS_CONFLICT = "multicluster.x-k8s.io/Conflict";
 export const ACCEPTED = "fairlead.dev/Accepted";
 
+/** In `fleet-system` of the hub: the certificates of its webhook. */
+export const WEBHOOK_SECRET = "fairlead-hub-webhook";
+/** The configuration of that webhook. */
+export const WEBHOOK_CONFIGURATION = "fairlead-hub";
 /** In `fleet-system` of a member: how its agent reaches the hub. Keys: docs/guide/joining.md. */
 export const HUB_SECRET = "fairlead-hub";
 /** In a member's mailbox: the account of its agent. */

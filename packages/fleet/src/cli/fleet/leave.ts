@@ -172,9 +172,9 @@ async function requestLeave(
 ): Promise<void> {
   const options = signal === undefined ? {} : { signal };
   const key = objectKey(undefined, name);
-  if (force) {
-    const metadata = { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } };
-    await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata }, options);
-  }
+  const metadata = force ? { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } } : {};
+  // The member withdraws what it exports: "Strict" is for those who delete the MemberCluster by hand.
+  const spec = { deleteOptions: { validationMode: "Skip" } };
+  await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata, spec }, options);
   await hub.delete(MEMBER_CLUSTERS, key, options);
 }
