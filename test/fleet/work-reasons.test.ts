@@ -39,6 +39,7 @@ afterEach(async () => {
 });
 afterAll(() => bench[Symbol.asyncDispose]());
 
+const PATIENCE = { timeout: 15_000, interval: 50 };
 const place = (work: Work): Promise<Work> => bench.hub.client.create(WORKS, work);
 
 /** Restarts the applier, with errors and delays in the place of some requests. */
@@ -250,6 +251,41 @@ describe("an object of two Works", () => {
     await eventuallyWork(bench, "second", isApplied);
     expect((await inMember("contested")).data).toEqual({ a: "second" });
   });
+
+  it.each(["ClientSideApply", "ServerSideApply"] as const)(
+    "that share it by priority says what the higher one says, and stays when that one goes (%s)",
+    async (type) => {
+      const name = `shared-${type.toLowerCase()}`;
+      const [low, high] = [`${name}-low`, `${name}-high`];
+      const at = (sharedPriority: number): ApplyStrategy => ({ type, sharedPriority });
+      const data = async (): Promise<unknown> => (await inMember(name)).data;
+      const owners = async (): Promise<string[]> =>
+        ((await inMember(name)).metadata.ownerReferences ?? []).map((it) => it.name).toSorted();
+      await reported(low, [configMap("n", name, { a: "low", b: "low" })], at(1));
+      const { uid } = (await inMember(name)).metadata;
+      const first = await reported(high, [configMap("n", name, { a: "high" })], at(2));
+      expect(first.reason).toBe("Applied");
+      await expect.poll(data, PATIENCE).toEqual({ a: "high" });
+      await expect.poll(owners, PATIENCE).toEqual([high, low]);
+      const loser = await eventuallyWork(bench, low, (it) =>
+        JSON.stringify(it.status).includes(`is applied by Work ${high}`),
+      );
+      expect(conditionOf(loser, "Applied")).toBe("True AllManifestsApplied");
+      // Lower than the other one now.
+      await bench.hub.client.mergePatch(WORKS, objectKey("fleet-member-a", high), {
+        spec: { applyStrategy: { sharedPriority: 0 } },
+      });
+      await expect.poll(data, PATIENCE).toEqual({ a: "low", b: "low" });
+      await bench.hub.client.mergePatch(WORKS, objectKey("fleet-member-a", high), {
+        spec: { applyStrategy: { sharedPriority: 3 } },
+      });
+      await expect.poll(data, PATIENCE).toEqual({ a: "high" });
+      await bench.hub.client.delete(WORKS, objectKey("fleet-member-a", high));
+      await expect.poll(data, PATIENCE).toEqual({ a: "low", b: "low" });
+      await expect.poll(owners, PATIENCE).toEqual([low]);
+      expect((await inMember(name)).metadata.uid).toBe(uid);
+    },
+  );
 
   it("moves from one Work to another of the same placement without being deleted", async () => {
     const source = await place(workOf("part-0", [configMap("n", "moves")], { placement: "parts" }));

@@ -111,6 +111,10 @@ export const APPLY_STRATEGY = object(
       "Always",
     ),
     allowCoOwnership: bool("Whether the object may have other owners."),
+    sharedPriority: int32(
+      "Addition. Placements that have it may share objects in a member: that with the highest number decides what they say. Absent: an object belongs to one placement.",
+      { minimum: 0, maximum: 1000 },
+    ),
     healthRules: list(
       object({
         group: text("Empty: the core group.", { maxLength: 253 }),

@@ -2,7 +2,6 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { keyOf, objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
@@ -28,11 +27,10 @@ import { passOver } from "./pass.ts";
 import { removeWork } from "./remove.ts";
 import { writeStatus } from "./status.ts";
 import { Requests } from "./requests.ts";
+import { identitiesOf, OF_OBJECT, sharingChanged } from "./sharing.ts";
 
 /** Works that are worked on at a time: more than may hang, as long as most do not. */
 const CONCURRENCY = 16;
-/** Index of Works by the objects in them. */
-const OF_OBJECT = "object";
 /** Index of Works by the namespaces of the objects in them. */
 const OF_NAMESPACE = "namespace";
 /** Index of Works by the groups of the kinds in them. */
@@ -88,6 +86,7 @@ class WorkApplier {
         reconcile: (key, signal) => this.#reconcile(key, signal),
         sources: [
           watching(works),
+          watchingChanges(works, (change) => sharingChanged(works, change)),
           watchingChanges(appliedWorks, ({ before, after }) => workOf(after ?? before)),
           ...session.sources,
         ],
@@ -181,14 +180,4 @@ function isSameKind(a: Resource, b: Pick<Resource, "group" | "kind">): boolean {
 
 function workOf(it: AppliedWork | undefined): ObjectKey[] {
   return it === undefined ? [] : [objectKey(it.spec.workNamespace, it.spec.workName)];
-}
-
-/** Of what a hub sent, which may be anything. */
-function identitiesOf({ spec }: Work): { group: string; kind: string; namespace: string; name: string }[] {
-  return (spec.workload?.manifests ?? []).flatMap((manifest: KubeObject | null) => {
-    const { apiVersion = "", kind = "", metadata } = manifest ?? {};
-    const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
-    const { namespace = "", name = "" } = metadata ?? {};
-    return [{ group, kind, namespace, name }];
-  });
 }

@@ -75,6 +75,11 @@ export function knownStatus(work: Work, { written }: WorkMemory): Work["status"]
 }
 
 /** A text that differs if anything does that a manifest's outcome depends on, besides the object itself. */
-export function inputsOf(hash: string, work: Work, owner: string): string {
-  return jsonKey([hash, work.spec.applyStrategy, work.spec.reportBackStrategy, owner]);
+export function inputsOf(
+  hash: string,
+  work: Work,
+  others: { readonly owner: string; readonly sharing: readonly unknown[] },
+): string {
+  const { applyStrategy, reportBackStrategy } = work.spec;
+  return jsonKey([hash, applyStrategy, reportBackStrategy, others.owner, others.sharing]);
 }

@@ -1,7 +1,13 @@
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import { APPLIED_WORKS, type AppliedWork } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
-import { isAppliedWork, isSamePlacement, type Owners, ownersOf } from "#placement/work/ownership.ts";
+import {
+  isAppliedWork,
+  isSamePlacement,
+  type Owners,
+  ownersOf,
+  standingOfOther,
+} from "#placement/work/ownership.ts";
 import type { WorkPass } from "./parts.ts";
 
 /** What the owners of an object are here. */
@@ -17,7 +23,7 @@ export async function readOwners(pass: WorkPass, object: KubeObject): Promise<Ow
     const other = works.store.get(objectKey(pass.work.metadata.namespace, reference.name));
     // Left over from before the cluster left the fleet: no Work stands for it any more.
     if (other === undefined) return "orphaned";
-    return isSamePlacement(pass.work, other) ? "same placement" : "other placement";
+    return isSamePlacement(pass.work, other) ? "same placement" : standingOfOther(pass.work, other);
   });
 }
 

@@ -11,6 +11,7 @@ import { record, type Recorded, recordedOf, release } from "./applied-work.ts";
 import { inputsOf, knownStatus, type Remembered, type WorkMemory } from "./memory.ts";
 import { keyOfTarget, type Target, type WorkPass } from "./parts.ts";
 import { processTarget } from "./process.ts";
+import { prioritiesOf } from "./sharing.ts";
 import { said } from "./said.ts";
 import { writeStatus } from "./status.ts";
 
@@ -148,7 +149,8 @@ class Run {
   async #resultOfTarget(target: Target): Promise<Result> {
     const { work, owner, kinds } = this.#pass;
     const { manifest, of } = target;
-    const inputs = inputsOf(manifest.hash, work, owner.metadata.uid ?? "");
+    const sharing = prioritiesOf(this.#pass, manifest.id);
+    const inputs = inputsOf(manifest.hash, work, { owner: owner.metadata.uid ?? "", sharing });
     const known = this.#memory.outcomes.get(manifest.id);
     const version = kinds.versionOf(of, keyOfTarget(target));
     if (known !== undefined && known.inputs === inputs && this.#isUnchanged(known, version))

@@ -1,7 +1,7 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { KubeObject, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import { SPEC_HASH_ANNOTATION } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { diffObjects, MISSING_OBJECT } from "#placement/work/diff.ts";
 import { nameOf } from "#placement/work/manifest.ts";
@@ -11,7 +11,7 @@ import { compare } from "./compare.ts";
 import { readOwners } from "./owners.ts";
 import { keyOfTarget, type Target, type WorkPass } from "./parts.ts";
 import { said } from "./said.ts";
-import { type Verb, write, type Written } from "./write.ts";
+import { addOwners, type Verb, write, type Written } from "./write.ts";
 
 /** How often a manifest is tried again at once because the object was changed by others in between. */
 const MAX_CONFLICTS = 5;
@@ -64,6 +64,7 @@ class ManifestPass {
     if (this.#pass.strategy.type === "ReportDiff") return this.#reportDiff(live);
     if (live === undefined) return this.#apply(undefined, undefined);
     const owners = await readOwners(this.#pass, live);
+    if (owners.superior !== undefined) return this.#leaveTo(owners.superior, live, owners);
     return (
       (owners.isOurs ? undefined : await this.#refuseTakeOver(live, owners)) ??
       this.#applyUndrifted(live, owners)
@@ -109,6 +110,22 @@ class ManifestPass {
     } catch (error) {
       return this.#failure("FailedToTakeOver", this.#cannot("compare", error), live);
     }
+  }
+
+  /** An object that a Work with a higher priority applies: this one only owns it as well, so that it stays when the other one goes. */
+  async #leaveTo(superior: OwnerReference, live: KubeObject, owners: Owners): Promise<Outcome | "conflict"> {
+    const target = this.#target;
+    const pass = this.#pass;
+    let object = live;
+    try {
+      if (!owners.isOurs) object = await addOwners(pass, target, { live, owners: this.#ownersAfter(owners) });
+    } catch (error) {
+      if (isConcurrent(error, live)) return "conflict";
+      return this.#failure("ManifestApplyFailed", this.#cannot("patch", error), live);
+    }
+    const message = `${nameOf(target.manifest)} is applied by Work ${superior.name}, whose placement has the higher sharedPriority`;
+    const result = { reason: "Applied" as const, message, ...this.#seen(object) };
+    return { result: { ...result, ...this.#judged(object) }, object };
   }
 
   async #applyUndrifted(live: KubeObject, owners: Owners): Promise<Outcome | "conflict"> {
@@ -166,9 +183,13 @@ class ManifestPass {
       drifts,
       ...this.#seen(object),
     };
+    return { result: { ...result, ...this.#judged(object) }, object, noop };
+  }
+
+  #judged(object: KubeObject): Pick<Result, "availability" | "availabilityDetail"> {
     const { health, strategy } = this.#pass;
     const { availability, detail } = health.judge(strategy.healthRules ?? [], this.#target.manifest, object);
-    return { result: { ...result, availability, ...defined({ availabilityDetail: detail }) }, object, noop };
+    return { availability, ...defined({ availabilityDetail: detail }) };
   }
 
   async #reportDiff(live: KubeObject | undefined): Promise<Outcome> {

@@ -10,7 +10,7 @@ import {
 } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { mergePatchOf, mergeThree } from "#placement/work/merge.ts";
 import type { Manifest } from "#placement/work/manifest.ts";
-import { ownerReferenceTo } from "#placement/work/ownership.ts";
+import { isAppliedWork, ownerReferenceTo } from "#placement/work/ownership.ts";
 import { keyOfTarget, laneOf, type Target, type WorkPass } from "./parts.ts";
 
 /** Bound of all annotations of an object together (apimachinery, TotalAnnotationSizeLimitB). Unit: bytes. */
@@ -107,6 +107,26 @@ async function patch(pass: WorkPass, request: Write, live: KubeObject): Promise<
   };
 }
 
+/** Adds to the owners of an object, and changes nothing else. */
+export function addOwners(
+  pass: WorkPass,
+  target: Target,
+  { live, owners }: { readonly live: KubeObject; readonly owners: readonly OwnerReference[] },
+): Promise<KubeObject> {
+  const metadata = { ownerReferences: owners, resourceVersion: live.metadata.resourceVersion };
+  return pass.requests.write(laneOf(target), pass.signal, (signal) =>
+    pass.session.local.mergePatch(
+      target.of,
+      keyOfTarget(target),
+      { metadata },
+      {
+        fieldManager: WORK_MANAGER,
+        signal,
+      },
+    ),
+  );
+}
+
 function withOwners(object: KubeObject, owners: readonly OwnerReference[]): KubeObject {
   return { ...object, metadata: { ...object.metadata, ownerReferences: [...owners] } };
 }
@@ -136,7 +156,8 @@ async function applyOnServer(pass: WorkPass, request: Write, mayForce: boolean):
   const metadata = {
     ...object.metadata,
     annotations: { ...object.metadata.annotations, [SPEC_HASH_ANNOTATION]: hash },
-    ownerReferences: [ownerReferenceTo(pass.owner)],
+    // With those of other Works, which this manager has set as well.
+    ownerReferences: request.owners.filter(isAppliedWork),
   };
   const desired = { ...object, metadata } as Applied<KubeObject>;
   const current = live === undefined ? undefined : await asApplier(pass, request, live);

@@ -92,6 +92,8 @@ export interface ApplyStrategy {
   /** Default: Always. */
   whenToTakeOver?: "Always" | "IfNoDiff" | "Never";
   allowCoOwnership?: boolean;
+  /** Addition. Placements that have it may share objects: the highest one decides. Absent: an object belongs to one placement. */
+  sharedPriority?: number;
   /** Addition. When objects of these kinds are available. The first rule of a kind counts. */
   healthRules?: HealthRule[];
 }
