@@ -24,6 +24,8 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
       load: () => import("#mesh/main.ts"),
     },
   ],
+  ["updaterun", { summary: "upgrade clusters stage by stage", load: () => import("#updaterun/main.ts") }],
+  ["gate", { summary: "list and approve what update runs wait for", load: () => import("#gate/main.ts") }],
   [
     "status",
     { summary: "show clusters, exports, imports and endpoints", load: () => import("#status/main.ts") },

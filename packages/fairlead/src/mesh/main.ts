@@ -3,19 +3,12 @@ import { collect } from "@fairlead/base/program/flags.ts";
 import { APPLY_MODES, ATTACH_MODES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { MESH_CHECKS } from "@fairlead/fleet/cli/mesh/checks.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
+import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
 import { listOption, resultOption } from "#shared/output.ts";
 
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
-const HUB_CONTEXT = [
-  "--hub-context <name>",
-  "kubeconfig context with administrator access to the hub; default: the current context",
-] as const;
-const HUB_KUBECONFIG = [
-  "--hub-kubeconfig <file>",
-  "kubeconfig file of the hub; default: --kubeconfig",
-] as const;
 const NAME = ["<name>", "the profile's name"] as const;
 const BOOLEANS = ["true", "false"] as const;
 
@@ -36,8 +29,8 @@ function addCreate(mesh: Command): void {
     .description("create a profile or change one; clusters change when it is applied")
     .argument(...NAME)
     .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT)
-    .option(...HUB_KUBECONFIG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .option("--member-selector <text>", 'labels of the members, such as "env=prod,tier=web"; "" selects none')
     .addOption(
       new Option("--network <mode>", "network between the clusters; default: flat").choices([
@@ -76,8 +69,8 @@ function addApply(mesh: Command): void {
     .description("connect the members that a profile selects, and disconnect the others")
     .argument(...NAME)
     .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT)
-    .option(...HUB_KUBECONFIG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .option("--what-if", "print every object that would change, and change nothing")
     .option("--plan <name>", "apply only if the plan is the one that --what-if printed")
     .option("--rollback", "restore the members and settings before the last plan")
@@ -100,8 +93,8 @@ function addReaders(mesh: Command): void {
     .command("list")
     .description("list the profiles")
     .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT)
-    .option(...HUB_KUBECONFIG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .addOption(listOption())
     .action(async (flags) => (await import("./run.ts")).list(flags));
   mesh
@@ -109,8 +102,8 @@ function addReaders(mesh: Command): void {
     .description("show one profile")
     .argument(...NAME)
     .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT)
-    .option(...HUB_KUBECONFIG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).show(name, flags));
   mesh
@@ -118,8 +111,8 @@ function addReaders(mesh: Command): void {
     .description("list the members of a profile, and those that it selects")
     .argument(...NAME)
     .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT)
-    .option(...HUB_KUBECONFIG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .option("--selector <text>", "list only members with these labels")
     .addOption(listOption())
     .action(async (name, flags) => (await import("./run.ts")).listMembers(name, flags));
@@ -128,8 +121,8 @@ function addReaders(mesh: Command): void {
     .description("show how the members of a profile are connected; exit code 3 if one is not")
     .argument(...NAME)
     .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT)
-    .option(...HUB_KUBECONFIG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).status(name, flags));
 }
@@ -140,8 +133,8 @@ function addDelete(mesh: Command): void {
     .description("delete a profile without members")
     .argument(...NAME)
     .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT)
-    .option(...HUB_KUBECONFIG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .option("--disconnect", "disconnect its members first")
     .option("--timeout <seconds>", "time limit for the members, 1 to 3600", "900")
     .addOption(resultOption())
@@ -154,8 +147,8 @@ function addWait(mesh: Command): void {
     .description("wait until the members of a profile are connected, or it has none")
     .argument(...NAME)
     .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT)
-    .option(...HUB_KUBECONFIG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .option("--timeout <seconds>", "time limit, 1 to 3600", "900")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).wait(name, flags));

@@ -1,8 +1,6 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
-import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
-import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import {
   CIDR_MATCHES,
@@ -13,7 +11,6 @@ import {
   type ClusterMeshProfile,
   type NetworkMode,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
-import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import {
   applyPlan,
   createProfile,
@@ -35,41 +32,14 @@ import { renderMeshStatus, summarizeMesh } from "@fairlead/fleet/cli/mesh/status
 import type { ListOutput, ResultOutput } from "@fairlead/fleet/cli/output.ts";
 import type { MeshPlan } from "@fairlead/fleet/domain/mesh-plan.ts";
 import { parsePairs } from "@fairlead/fleet/domain/member-selector.ts";
-import { connect } from "@fairlead/kube/client/client.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { matcherOfPairs } from "@fairlead/kube/objects/selector.ts";
-import type { KubeClient } from "@fairlead/kube/types.ts";
-import { loadContext } from "#shared/contexts.ts";
+import { type HubContext, type HubFlags, onHub } from "#shared/on-hub.ts";
 import { preflight, type PreflightFlags } from "./preflight.ts";
 
 /** The code to end with where something is not connected: told apart from a command that failed. */
 const UNHEALTHY = 3;
-
-export interface HubFlags {
-  readonly kubeconfig?: string | undefined;
-  readonly hubContext?: string | undefined;
-  readonly hubKubeconfig?: string | undefined;
-}
-interface Context {
-  readonly hub: KubeClient;
-  readonly deps: RuntimeDeps & { readonly progress: (step: string) => void };
-  readonly signal: AbortSignal;
-}
-
-async function onHub(
-  word: string,
-  flags: HubFlags,
-  body: (context: Context) => Promise<void>,
-): Promise<void> {
-  await runForPeople(`mesh ${word}`, async ({ deps, signal }) => {
-    const named = { file: flags.hubKubeconfig, context: flags.hubContext };
-    const config = await loadContext(named, flags.kubeconfig, process.env);
-    await using hub = connect(config, deps);
-    await checkReachable(hub, { who: "the hub", config }, deps, signal);
-    await body({ hub, deps: { ...deps, progress: sayStep }, signal });
-  });
-}
 
 function print(text: string): void {
   process.stdout.write(`${text}\n`);
@@ -90,7 +60,7 @@ interface CreateFlags extends WithResult {
 }
 
 export function create(name: string, flags: CreateFlags): Promise<void> {
-  return onHub("create", flags, async ({ hub, deps, signal }) => {
+  return onHub("mesh create", flags, async ({ hub, deps, signal }) => {
     const { memberSelector, network: mode, apply: when, attach, version } = flags;
     if (memberSelector !== undefined) checkSelector("--member-selector", memberSelector);
     if (attach !== undefined && mode !== "parallel")
@@ -149,7 +119,7 @@ interface ApplyFlags extends WithResult, PreflightFlags {
 }
 
 export function apply(name: string, flags: ApplyFlags): Promise<void> {
-  return onHub("apply", flags, async (context) => {
+  return onHub("mesh apply", flags, async (context) => {
     const { hub, deps, signal } = context;
     const snapshot = await readMesh(hub, signal);
     const profile = await getProfile(hub, name, signal);
@@ -171,7 +141,7 @@ interface Checked {
   readonly flags: ApplyFlags;
 }
 
-async function carryOut({ hub, deps, signal }: Context, checked: Checked, goal: Goal): Promise<void> {
+async function carryOut({ hub, deps, signal }: HubContext, checked: Checked, goal: Goal): Promise<void> {
   const { profile, plan, flags } = checked;
   refusePlan(plan, flags.plan);
   if (goal === "selected") await preflight({ ...checked, isDry: false }, deps, signal);
@@ -204,14 +174,14 @@ function parseTimeout(text: string): number {
 }
 
 export function list(flags: WithList): Promise<void> {
-  return onHub("list", flags, async ({ hub, signal }) => {
+  return onHub("mesh list", flags, async ({ hub, signal }) => {
     const { items } = await hub.list(CLUSTER_MESH_PROFILES, { signal });
     print(renderProfiles(items, flags.output));
   });
 }
 
 export function show(name: string, flags: WithResult): Promise<void> {
-  return onHub("show", flags, async ({ hub, signal }) => {
+  return onHub("mesh show", flags, async ({ hub, signal }) => {
     print(renderProfile(await getProfile(hub, name, signal), flags.output));
   });
 }
@@ -220,7 +190,7 @@ export function listMembers(
   name: string,
   flags: WithList & { readonly selector?: string | undefined },
 ): Promise<void> {
-  return onHub("list-members", flags, async ({ hub, deps, signal }) => {
+  return onHub("mesh list-members", flags, async ({ hub, deps, signal }) => {
     const { members } = await readMesh(hub, signal);
     const profile = await getProfile(hub, name, signal);
     const pairs = flags.selector === undefined ? undefined : checkSelector("--selector", flags.selector);
@@ -232,7 +202,7 @@ export function listMembers(
 }
 
 export function status(name: string, flags: WithResult): Promise<void> {
-  return onHub("status", flags, async ({ hub, deps, signal }) => {
+  return onHub("mesh status", flags, async ({ hub, deps, signal }) => {
     const profile = await getProfile(hub, name, signal);
     const nowMs = clockOfServer(hub, deps.clock).now();
     const identities = await readIdentities(hub, viewNamespaceOf(profile.metadata.name), signal);
@@ -249,7 +219,7 @@ export function remove(
   name: string,
   flags: WithTimeout & { readonly disconnect?: true | undefined },
 ): Promise<void> {
-  return onHub("delete", flags, async ({ hub, deps, signal }) => {
+  return onHub("mesh delete", flags, async ({ hub, deps, signal }) => {
     const timeoutMs = parseTimeout(flags.timeout);
     const profile = await getProfile(hub, name, signal);
     const members = profile.spec.applied?.members ?? [];
@@ -268,7 +238,7 @@ export function remove(
 }
 
 export function wait(name: string, flags: WithTimeout): Promise<void> {
-  return onHub("wait", flags, async ({ hub, deps, signal }) => {
+  return onHub("mesh wait", flags, async ({ hub, deps, signal }) => {
     const timeoutMs = parseTimeout(flags.timeout);
     const profile = await getProfile(hub, name, signal);
     const done = await untilConnected(hub, profile, { ...deps, timeoutMs }, signal);

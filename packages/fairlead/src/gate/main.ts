@@ -1,0 +1,43 @@
+import { Command } from "@commander-js/extra-typings";
+import { approveGate, listGates } from "@fairlead/fleet/cli/updates/actions.ts";
+import { renderGates } from "@fairlead/fleet/cli/updates/render.ts";
+import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
+import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG, onHub } from "#shared/on-hub.ts";
+import { listOption, printResult, resultOption } from "#shared/output.ts";
+
+/** Hides the option types of the command, which its callers do not use. */
+type Program = Pick<Command, "parseAsync">;
+
+/** What update runs wait for. */
+export function command(): Program {
+  const gates = new Command("gate").description("list and approve what update runs wait for");
+  gates
+    .command("list")
+    .description("list the gates that runs have reached")
+    .option("--run <name>", "list only the gates of this run")
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(listOption())
+    .action((flags) =>
+      onHub("gate list", flags, async ({ hub, signal }) => {
+        console.log(renderGates(await listGates(hub, flags.run, signal), flags.output));
+      }),
+    );
+  gates
+    .command("approve")
+    .description("approve a gate, so that its run continues")
+    .argument("<name>", "the gate's name, or the beginning of it")
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(resultOption())
+    .action((name, flags) =>
+      onHub("gate approve", flags, async ({ hub, deps, signal }) => {
+        const gate = await approveGate(hub, name, signal);
+        deps.progress(`approved ${JSON.stringify(gate.spec.displayName)}`);
+        printResult(gate, flags.output);
+      }),
+    );
+  return gates;
+}

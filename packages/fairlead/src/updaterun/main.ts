@@ -1,0 +1,130 @@
+import { Command, Option } from "@commander-js/extra-typings";
+import { collect } from "@fairlead/base/program/flags.ts";
+import { NODE_IMAGE_SELECTIONS, UPGRADE_TYPES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
+import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
+import { listOption, resultOption } from "#shared/output.ts";
+
+/** Hides the option types of the command, which its callers do not use. */
+type Program = Pick<Command, "parseAsync">;
+
+const NAME = ["<name>", "the run's name"] as const;
+
+/** Upgrades of clusters: planned, started, followed. */
+export function command(): Program {
+  const runs = new Command("updaterun").description(
+    "upgrade clusters stage by stage, and follow the upgrade",
+  );
+  addPlan(runs);
+  addCreate(runs);
+  addActions(runs);
+  addReaders(runs);
+  return runs;
+}
+
+const typeOption = () =>
+  new Option("--upgrade-type <type>", "what is upgraded").choices(UPGRADE_TYPES).default(UPGRADE_TYPES[0]);
+const imagesOption = () =>
+  new Option("--node-image-selection <type>", "node images; default: Latest").choices(NODE_IMAGE_SELECTIONS);
+const VERSION = ["--kubernetes-version <version>", "version of Kubernetes, such as 1.34.1"] as const;
+const IMAGES = [
+  "--node-image-version <version>",
+  "node image for --node-image-selection Custom, one for each family (repeatable)",
+] as const;
+const STRATEGY = [
+  "--update-strategy-name <name>",
+  "UpdateStrategy to copy; default: all members, one after another",
+] as const;
+const STAGES = ["--stages <file>", "YAML or JSON file with the stages; - for standard input"] as const;
+
+function addPlan(runs: Command): void {
+  runs
+    .command("plan")
+    .description(
+      "show which member is upgraded in which order, which are in no group, and why one would wait",
+    )
+    .argument("[name]", "a run that exists; absent: the run that the flags describe")
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(typeOption())
+    .option(...VERSION)
+    .addOption(imagesOption())
+    .option(...IMAGES, collect)
+    .option(...STRATEGY)
+    .option(...STAGES)
+    .addOption(resultOption())
+    .action(async (name, flags) => (await import("./run.ts")).plan(name, flags));
+}
+
+function addCreate(runs: Command): void {
+  runs
+    .command("create")
+    .description("create a run; members are not changed before it is started")
+    .argument(...NAME)
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(typeOption())
+    .option(...VERSION)
+    .addOption(imagesOption())
+    .option(...IMAGES, collect)
+    .option(...STRATEGY)
+    .option(...STAGES)
+    .option("--start", "start it, too")
+    .addOption(resultOption())
+    .action(async (name, flags) => (await import("./run.ts")).create(name, flags));
+}
+
+function addActions(runs: Command): void {
+  const words = [
+    ["start", "start a run, or one that is Stopped or Failed again"],
+    ["resume", "continue a run that is Stopped or Failed, with the members that failed"],
+    ["stop", "stop a run; members that are being upgraded finish"],
+  ] as const;
+  for (const [word, description] of words)
+    runs
+      .command(word)
+      .description(description)
+      .argument(...NAME)
+      .option(...KUBECONFIG_FLAG)
+      .option(...HUB_CONTEXT_FLAG)
+      .option(...HUB_KUBECONFIG_FLAG)
+      .addOption(resultOption())
+      .action(async (name, flags) => (await import("./run.ts")).act(word, name, flags));
+  runs
+    .command("skip")
+    .description("skip members, groups, stages or waits of a run that have not begun")
+    .argument(...NAME)
+    .requiredOption(
+      "--target <type:name>",
+      "Member:NAME, Group:NAME, Stage:NAME or AfterStageWait:STAGE (repeatable)",
+      collect,
+    )
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(resultOption())
+    .action(async (name, flags) => (await import("./run.ts")).skip(name, flags));
+}
+
+function addReaders(runs: Command): void {
+  runs
+    .command("list")
+    .description("list the runs")
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(listOption())
+    .action(async (flags) => (await import("./run.ts")).list(flags));
+  runs
+    .command("status")
+    .description("show a run as a tree; exit code 3 if it ended with failures")
+    .argument(...NAME)
+    .option("-w, --watch", "show it again each time it changes, until it has ended")
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(resultOption())
+    .action(async (name, flags) => (await import("./run.ts")).status(name, flags));
+}

@@ -1,0 +1,148 @@
+import { readFile } from "node:fs/promises";
+import {
+  type NODE_IMAGE_SELECTIONS,
+  UPDATE_RUNS,
+  type UpdateRun,
+  type UpgradeType,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import type { ListOutput, ResultOutput } from "@fairlead/fleet/cli/output.ts";
+import {
+  followRun,
+  getRun,
+  parseTarget,
+  preview,
+  skipIn,
+  startRun,
+  stopRun,
+} from "@fairlead/fleet/cli/updates/actions.ts";
+import { draftRun, parseStages, type RunDraft } from "@fairlead/fleet/cli/updates/draft.ts";
+import { renderPlan, renderRun, renderRuns } from "@fairlead/fleet/cli/updates/render.ts";
+import { hasEnded } from "@fairlead/fleet/updates/clusters/needs.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import { type HubContext, type HubFlags, onHub } from "#shared/on-hub.ts";
+
+/** The code to end with where members failed: told apart from a command that failed. */
+const UNHEALTHY = 3;
+
+interface WithResult extends HubFlags {
+  readonly output: ResultOutput;
+}
+
+interface DraftFlags extends WithResult {
+  readonly upgradeType: UpgradeType;
+  readonly kubernetesVersion?: string | undefined;
+  readonly nodeImageSelection?: (typeof NODE_IMAGE_SELECTIONS)[number] | undefined;
+  readonly nodeImageVersion?: readonly string[] | undefined;
+  readonly updateStrategyName?: string | undefined;
+  readonly stages?: string | undefined;
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+async function draftOf(flags: DraftFlags): Promise<RunDraft> {
+  const { stages: file } = flags;
+  const text = file === undefined ? undefined : await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
+  return {
+    upgradeType: flags.upgradeType,
+    kubernetesVersion: flags.kubernetesVersion,
+    nodeImageSelection: flags.nodeImageSelection,
+    nodeImageVersions: flags.nodeImageVersion ?? [],
+    updateStrategyName: flags.updateStrategyName,
+    strategy: text === undefined || file === undefined ? undefined : parseStages(text, file),
+  };
+}
+
+const nowOf = ({ hub, deps }: HubContext): number => clockOfServer(hub, deps.clock).now();
+
+export function plan(name: string | undefined, flags: DraftFlags): Promise<void> {
+  return onHub("updaterun plan", flags, async (context) => {
+    const { hub, signal } = context;
+    const run = name === undefined ? draftRun("new", await draftOf(flags)) : await getRun(hub, name, signal);
+    const result = await preview(hub, run, nowOf(context), signal);
+    print(renderPlan(run, result, flags.output));
+    if (result.status.status.error !== undefined) process.exitCode = UNHEALTHY;
+  });
+}
+
+export function create(
+  name: string,
+  flags: DraftFlags & { readonly start?: true | undefined },
+): Promise<void> {
+  return onHub("updaterun create", flags, async (context) => {
+    const { hub, signal, deps } = context;
+    const draft = draftRun(name, await draftOf(flags));
+    const state = flags.start === true ? { state: "Run" as const } : {};
+    const run = await hub.create(UPDATE_RUNS, { ...draft, spec: { ...draft.spec, ...state } }, { signal });
+    const next = flags.start === true ? "it starts" : `start it with "fairlead updaterun start ${name}"`;
+    deps.progress(`created run ${name}; ${next}`);
+    if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
+  });
+}
+
+const ACTIONS = { start: startRun, resume: startRun, stop: stopRun } as const;
+
+export function act(word: keyof typeof ACTIONS, name: string, flags: WithResult): Promise<void> {
+  return onHub(`updaterun ${word}`, flags, async (context) => {
+    const { hub, signal, deps } = context;
+    const run = await ACTIONS[word](hub, await getRun(hub, name, signal), signal);
+    deps.progress(`run ${name}: ${word === "stop" ? "members that are being upgraded finish" : "it starts"}`);
+    if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
+  });
+}
+
+export function skip(
+  name: string,
+  flags: WithResult & { readonly target: readonly string[] },
+): Promise<void> {
+  return onHub("updaterun skip", flags, async (context) => {
+    const { hub, signal, deps } = context;
+    const targets = flags.target.map(parseTarget);
+    const run = await skipIn(hub, await getRun(hub, name, signal), targets, signal);
+    deps.progress(`run ${name}: skipped ${flags.target.join(", ")}`);
+    if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
+  });
+}
+
+export function list(flags: HubFlags & { readonly output: ListOutput }): Promise<void> {
+  return onHub("updaterun list", flags, async ({ hub, signal }) => {
+    const { items } = await hub.list(UPDATE_RUNS, { signal });
+    print(renderRuns(items, flags.output));
+  });
+}
+
+export function status(
+  name: string,
+  flags: WithResult & { readonly watch?: true | undefined },
+): Promise<void> {
+  return onHub("updaterun status", flags, async (context) => {
+    const { hub, deps, signal } = context;
+    let last = await getRun(hub, name, signal);
+    if (flags.watch !== true) print(renderRun(last, flags.output, nowOf(context)));
+    else {
+      const screen = new Screen();
+      const show = (run: UpdateRun): boolean => {
+        last = run;
+        screen.show(renderRun(run, flags.output, nowOf(context)));
+        return hasEnded(run);
+      };
+      await followRun(hub, name, show, { deps, signal });
+    }
+    const { outcome = "Succeeded" } = last.status ?? {};
+    if (outcome !== "Succeeded") process.exitCode = UNHEALTHY;
+  });
+}
+
+/** Shows a text in the place of the one before on a terminal, and after it elsewhere. */
+class Screen {
+  #lines = 0;
+
+  show(text: string): void {
+    const isTerminal = process.stdout.isTTY;
+    if (isTerminal && this.#lines > 0) process.stdout.write(`\u001B[${this.#lines}A\u001B[0J`);
+    else if (this.#lines > 0) process.stdout.write("\n");
+    process.stdout.write(`${text}\n`);
+    this.#lines = text.split("\n").length;
+  }
+}

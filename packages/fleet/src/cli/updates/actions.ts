@@ -1,0 +1,178 @@
+import { abortable } from "@fairlead/base/abortable.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  CLUSTER_UPGRADES,
+  type Gate,
+  GATES,
+  RELEASE_CATALOGS,
+  SKIP_TYPES,
+  type SkipTarget,
+  UPDATE_RUNS,
+  UPDATE_STRATEGIES,
+  type UpdateRun,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { updateMember } from "#updates/clusters/fleet.ts";
+import { type Preview, previewRun } from "#updates/clusters/preview.ts";
+import { ALLOWED_ACTIONS, type RunAction } from "#updates/clusters/states.ts";
+
+/** What `fairlead updaterun` and `fairlead gate` read and write on the hub. */
+
+/** @throws {FleetError} `OPTION_INVALID` with the runs that exist. */
+export async function getRun(hub: KubeClient, name: string, signal: AbortSignal): Promise<UpdateRun> {
+  const run = await hub.find(UPDATE_RUNS, objectKey(undefined, name), { signal });
+  if (run !== undefined) return run;
+  const { items } = await hub.list(UPDATE_RUNS, { signal });
+  const names = items.map((it) => it.metadata.name).join(", ");
+  throw new FleetError(
+    "OPTION_INVALID",
+    `there is no update run ${name}; ${names === "" ? "the hub has none" : `the hub has ${names}`}`,
+  );
+}
+
+export async function preview(
+  hub: KubeClient,
+  run: UpdateRun,
+  nowMs: number,
+  signal: AbortSignal,
+): Promise<Preview> {
+  const [members, catalogs, upgrades, strategies] = await Promise.all([
+    hub.list(MEMBER_CLUSTERS, { signal }),
+    hub.list(RELEASE_CATALOGS, { signal }),
+    hub.list(CLUSTER_UPGRADES, { signal }),
+    hub.list(UPDATE_STRATEGIES, { signal }),
+  ]);
+  const reported = new Map(upgrades.items.map((it) => [it.metadata.name, it.status]));
+  const strategy = strategies.items.find((it) => it.metadata.name === run.spec.updateStrategyName);
+  return previewRun(run, strategy?.spec, {
+    nowMs,
+    members: new Map(members.items.map((it) => [it.metadata.name, updateMember(it)])),
+    observe: (name) => reported.get(name),
+    gateState: () => undefined,
+    catalogs: catalogs.items,
+  });
+}
+
+function check({ metadata, status }: UpdateRun, action: RunAction): void {
+  const state = status?.status.state ?? "NotStarted";
+  const allowed = ALLOWED_ACTIONS[state];
+  if (allowed.includes(action)) return;
+  const instead = allowed.length === 0 ? "nothing can be done with it" : `it can be: ${allowed.join(", ")}`;
+  throw new FleetError(
+    "PRECONDITION_FAILED",
+    `cannot ${action} run ${metadata.name}: it is ${state}; ${instead}`,
+  );
+}
+
+async function change(
+  hub: KubeClient,
+  run: UpdateRun,
+  spec: object,
+  signal: AbortSignal,
+): Promise<UpdateRun> {
+  const { name, resourceVersion } = run.metadata;
+  const patch = { metadata: defined({ resourceVersion }), spec };
+  return hub.mergePatch(UPDATE_RUNS, objectKey(undefined, name), patch, { signal });
+}
+
+/** Starts a run, or continues one that is Stopped or Failed: then with the members that failed. */
+export async function startRun(hub: KubeClient, run: UpdateRun, signal: AbortSignal): Promise<UpdateRun> {
+  check(run, "start");
+  const isAgain = run.status?.status.startTime !== undefined;
+  const attempt = isAgain ? { attempt: (run.spec.attempt ?? 1) + 1 } : {};
+  return change(hub, run, { state: "Run", ...attempt }, signal);
+}
+
+export async function stopRun(hub: KubeClient, run: UpdateRun, signal: AbortSignal): Promise<UpdateRun> {
+  check(run, "stop");
+  return change(hub, run, { state: "Stop" }, signal);
+}
+
+export async function skipIn(
+  hub: KubeClient,
+  run: UpdateRun,
+  targets: readonly SkipTarget[],
+  signal: AbortSignal,
+): Promise<UpdateRun> {
+  check(run, "skip");
+  const stages = run.status?.stages ?? [];
+  const groups = stages.flatMap((it) => it.groups);
+  const known: Readonly<Record<SkipTarget["type"], readonly { readonly name: string }[]>> = {
+    Stage: stages,
+    AfterStageWait: stages,
+    Group: groups,
+    Member: groups.flatMap((it) => it.members),
+  };
+  for (const { type, name } of targets)
+    if (!known[type].some((it) => it.name === name))
+      throw new FleetError("OPTION_INVALID", `run ${run.metadata.name} has no ${type} ${name}`);
+  return change(hub, run, { skip: [...(run.spec.skip ?? []), ...targets] }, signal);
+}
+
+/** Parses "Member:a". */
+export function parseTarget(text: string): SkipTarget {
+  const [kind = "", ...rest] = text.split(":");
+  const type = SKIP_TYPES.find((it) => it.toLowerCase() === kind.toLowerCase());
+  const name = rest.join(":");
+  if (type !== undefined && name !== "") return { type, name };
+  throw new FleetError(
+    "OPTION_INVALID",
+    `--target: ${JSON.stringify(text)} is not TYPE:NAME with a type of ${SKIP_TYPES.join(", ")}`,
+  );
+}
+
+/** The gates of a run, or of all, oldest first. */
+export async function listGates(
+  hub: KubeClient,
+  run: string | undefined,
+  signal: AbortSignal,
+): Promise<readonly Gate[]> {
+  const { items } = await hub.list(GATES, { signal });
+  const created = (it: Gate): string => it.metadata.creationTimestamp ?? "";
+  return items
+    .filter((it) => run === undefined || it.spec.target.updateRunProperties.name === run)
+    .toSorted((a, b) => created(a).localeCompare(created(b)));
+}
+
+/** @param name - The name of the gate, or the beginning of it. */
+export async function approveGate(hub: KubeClient, name: string, signal: AbortSignal): Promise<Gate> {
+  const { items } = await hub.list(GATES, { signal });
+  const found = items.filter((it) => it.metadata.name.startsWith(name));
+  const [gate, other] = found;
+  if (gate === undefined)
+    throw new FleetError("OPTION_INVALID", `there is no gate ${name}; see "fairlead gate list"`);
+  if (other !== undefined)
+    throw new FleetError("OPTION_INVALID", `${found.length} gates begin with ${name}; pass more of the name`);
+  if (gate.spec.state !== "Pending")
+    throw new FleetError("PRECONDITION_FAILED", `gate ${gate.metadata.name} is ${gate.spec.state} already`);
+  const key = objectKey(undefined, gate.metadata.name);
+  return hub.mergePatch(GATES, key, { spec: { state: "Completed" } }, { signal });
+}
+
+/** Calls back with a run each time that it changes, until `isOver` says so or the run is deleted. */
+export async function followRun(
+  hub: KubeClient,
+  name: string,
+  isOver: (run: UpdateRun) => boolean,
+  { deps, signal }: { readonly deps: RuntimeDeps; readonly signal: AbortSignal },
+): Promise<void> {
+  const done = Promise.withResolvers<void>();
+  await using informer = createInformer(hub, UPDATE_RUNS, { fieldSelector: `metadata.name=${name}` }, deps);
+  let seen: UpdateRun | undefined;
+  const look = (): void => {
+    const run = informer.store.get(objectKey(undefined, name));
+    if (run !== undefined && run === seen) return;
+    seen = run;
+    if (run === undefined ? informer.hasSynced : isOver(run)) done.resolve();
+  };
+  using _changes = informer.subscribe(look);
+  informer.start(signal);
+  await informer.synced(signal);
+  look();
+  await abortable(done.promise, signal);
+}
