@@ -13,8 +13,10 @@ import {
   MESH_NETWORKS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import {
+  AUTO_UPGRADE_PROFILES,
   type GateConfiguration,
   GATES,
+  RELEASE_CATALOGS,
   UPDATE_GROUP_LABEL,
   UPDATE_RUNS,
   UPGRADER_ANNOTATION,
@@ -287,6 +289,16 @@ export async function upgradeCluster(fleet: TestFleet): Promise<void> {
   await run([]);
   await eventuallyOne(hub, UPDATE_RUNS, key, (it) => it.status?.outcome === "Failed");
   await hub.delete(UPDATE_RUNS, key);
+  const kubernetesVersions = [{ version: "1.36.99" }];
+  await hub.create(RELEASE_CATALOGS, { metadata: { name: "all" }, spec: { kubernetesVersions } });
+  await hub.create(AUTO_UPGRADE_PROFILES, { metadata: { name: "rapid" }, spec: { channel: "Rapid" } });
+  await eventually(hub, UPDATE_RUNS, (all) => all.some((it) => it.status?.outcome === "Failed"));
+  await eventuallyOne(
+    hub,
+    AUTO_UPGRADE_PROFILES,
+    objectKey(undefined, "rapid"),
+    (it) => it.status !== undefined,
+  );
 }
 
 /** A policy of a for pods of b, one of which changes, until there is no such policy. */

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
+  AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
   GATES,
+  RELEASE_CATALOGS,
   UPDATE_GROUP_LABEL,
   UPDATE_RUNS,
   type UpdateRun,
@@ -164,5 +166,32 @@ describe("an update run", () => {
     await until("again", (it) => it.status?.status.state === "Pending");
     await hub().delete(UPDATE_RUNS, keyOf(failed));
     await eventually(hub(), GATES, (all) => all.every((it) => it.spec.target.id !== uid));
+  });
+
+  it("is created and started by a profile when a catalog has a newer version", async () => {
+    await hub().create(AUTO_UPGRADE_PROFILES, {
+      metadata: { name: "rapid" },
+      spec: { channel: "Rapid", nodeImageSelection: { type: "Latest" } },
+    });
+    const newer = version.replace(/\d+$/, "99");
+    await hub().create(RELEASE_CATALOGS, {
+      metadata: { name: "all" },
+      spec: { kubernetesVersions: [{ version }, { version: newer }] },
+    });
+    const profile = await eventuallyOne(
+      hub(),
+      AUTO_UPGRADE_PROFILES,
+      objectKey(undefined, "rapid"),
+      (it) => it.status?.lastTriggerStatus !== undefined,
+    );
+    expect(profile.status).toMatchObject({
+      lastTriggerStatus: "Succeeded",
+      lastTriggerUpgradeVersions: [newer],
+    });
+    const [run] = await eventually(hub(), UPDATE_RUNS, (all) =>
+      all.some((it) => it.spec.autoUpgradeProfileName === "rapid" && it.status?.status.state === "Running"),
+    );
+    expect(run).toBeDefined();
+    await hub().delete(AUTO_UPGRADE_PROFILES, keyOf(profile));
   });
 });

@@ -73,6 +73,7 @@ import {
   VIRTUAL_IPS,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import {
+  AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
   GATES,
   RELEASE_CATALOGS,
@@ -162,7 +163,9 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(IDENTITY_SLICES, [...WATCH, "create", "patch", "delete"]),
     allow(IDENTITY_DEMANDS, [...WATCH, "delete"]),
     allow(IDENTITY_DEMANDS, ["patch"], { subresource: "status" }),
-    allow(UPDATE_RUNS, WATCH),
+    allow(UPDATE_RUNS, [...WATCH, "create"]),
+    allow(AUTO_UPGRADE_PROFILES, WATCH),
+    allow(AUTO_UPGRADE_PROFILES, ["patch"], { subresource: "status" }),
     allow(UPDATE_RUNS, ["update"], { subresource: "status" }),
     allow(UPDATE_STRATEGIES, WATCH),
     allow(GATES, [...WATCH, "create", "patch", "delete"]),

@@ -19,6 +19,7 @@ import type { SelectingOptions } from "./placement/selecting.ts";
 import { startPlacement } from "./placement/placement.ts";
 import { createServices } from "./services/controller.ts";
 import { createRunNamespaces } from "./services/run-namespaces.ts";
+import { createUpgradeProfiles } from "./updates/clusters/profiles.ts";
 import { createUpdateRuns } from "./updates/clusters/reconcile.ts";
 import { createTrafficManager, type TrafficManagerOptions } from "./traffic-manager/controller.ts";
 
@@ -110,6 +111,7 @@ function createControllers(
           createMesh(parts),
           createIdentities(parts),
           createUpdateRuns(parts),
+          createUpgradeProfiles(parts),
         ]),
     createServices(parts),
     createRunNamespaces(parts),

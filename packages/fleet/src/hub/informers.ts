@@ -175,6 +175,7 @@ export function neededInformers(
     updateRuns,
     updateStrategies,
     updateGates,
+    upgradeProfiles,
     releaseCatalogs,
     clusterUpgrades,
     ...services
@@ -195,6 +196,7 @@ export function neededInformers(
     updateRuns,
     updateStrategies,
     updateGates,
+    upgradeProfiles,
     releaseCatalogs,
     clusterUpgrades,
   };

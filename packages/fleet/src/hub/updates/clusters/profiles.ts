@@ -1,0 +1,145 @@
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { timestamp } from "@fairlead/kube/objects/conditions.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import {
+  AUTO_UPGRADE_PROFILES,
+  type AutoUpgradeProfile,
+  UPDATE_RUNS,
+  type UpdateRun,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
+import {
+  type ChannelDecision,
+  decideChannel,
+  nextTrigger,
+  runOfProfile,
+} from "#updates/clusters/channels.ts";
+import { updateMember } from "#updates/clusters/fleet.ts";
+import { hasEnded } from "#updates/clusters/needs.ts";
+import { planRun } from "#updates/clusters/plan.ts";
+import { isKnown } from "#updates/clusters/walk.ts";
+import type { HubInformers } from "../../informers.ts";
+import { Upgraders } from "./upgraders.ts";
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly deps: RuntimeDeps;
+}
+
+/** AutoUpgradeProfiles to runs, which they create and start when catalogs have something newer. */
+export function createUpgradeProfiles({ client, informers, deps }: Parts): Controller {
+  const upgraders = new Upgraders(client, informers);
+  const all = (): ObjectKey[] => [...informers.upgradeProfiles.store.list()].map(keyOf);
+  return createController(
+    {
+      name: "autoupgradeprofile",
+      reconcile: (key, signal) => reconcile({ client, informers, deps }, upgraders, key, signal),
+      concurrency: 1,
+      sources: [
+        watching(informers.upgradeProfiles),
+        watching(informers.releaseCatalogs, all),
+        watching(informers.clusterUpgrades, all),
+        watching(informers.updateRuns, ({ before, after }) => {
+          const name = (after ?? before)?.spec.autoUpgradeProfileName;
+          return name === undefined ? [] : [objectKey(undefined, name)];
+        }),
+      ],
+    },
+    deps,
+  );
+}
+
+async function reconcile(
+  { client, informers, deps }: Parts,
+  upgraders: Upgraders,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<ReconcileResult | void> {
+  const profile = informers.upgradeProfiles.store.get(key);
+  if (profile === undefined || isDeleting(profile) || profile.spec.disabled === true) return;
+  const { name } = profile.metadata;
+  const runs = [...informers.updateRuns.store.list()].filter((it) => it.spec.autoUpgradeProfileName === name);
+  if (runs.some((it) => !hasEnded(it))) return;
+  const nowMs = clockOfServer(client, deps.clock).now();
+  const waitMs = nextTrigger(profile) - nowMs;
+  if (waitMs > 0) return { requeueAfterMs: waitMs };
+  const decision = await decide(informers, upgraders, profile, signal);
+  if (decision.is === "nothing" || isDone(profile, decision.versions)) return;
+  await trigger(client, profile, decision, { nowMs, signal });
+}
+
+/** A run that failed is not made again and again: an administrator starts it once more. */
+function isDone({ status }: AutoUpgradeProfile, versions: readonly string[]): boolean {
+  return sameJson(status?.lastTriggerUpgradeVersions, versions) && status?.lastTriggerStatus === "Succeeded";
+}
+
+async function decide(
+  { members, releaseCatalogs, updateStrategies }: HubInformers,
+  upgraders: Upgraders,
+  { spec, ...profile }: AutoUpgradeProfile,
+  signal: AbortSignal,
+): Promise<ChannelDecision> {
+  const fleet = [...members.store.list()].filter((it) => !isDeleting(it)).map(updateMember);
+  const strategy = updateStrategies.store.get(objectKey(undefined, spec.updateStrategyName ?? ""))?.spec;
+  const { membersInNoGroup } = planRun(strategy, fleet);
+  const observed = await Promise.all(
+    fleet
+      .filter((it) => !membersInNoGroup.includes(it.name))
+      .map(async (it) => {
+        const state = await upgraders.observe(it, undefined, signal);
+        const { kubernetesVersion, nodes = [] } = isKnown(state) ? state : {};
+        return { ...it, kubernetesVersion, nodes };
+      }),
+  );
+  return decideChannel(
+    { ...profile, spec },
+    { catalogs: [...releaseCatalogs.store.list()], members: observed },
+  );
+}
+
+async function trigger(
+  client: KubeClient,
+  profile: AutoUpgradeProfile,
+  decision: Extract<ChannelDecision, { is: "upgrade" }>,
+  { nowMs, signal }: { readonly nowMs: number; readonly signal: AbortSignal },
+): Promise<void> {
+  const run = runOfProfile(profile, decision);
+  const started: UpdateRun = { ...run, spec: { ...run.spec, state: "Run" } };
+  let problem: string | undefined;
+  try {
+    await client.create(UPDATE_RUNS, started, { fieldManager: HUB_MANAGER, signal });
+  } catch (error) {
+    if (
+      !(error instanceof FleetError) ||
+      !hasCode(error, "API_ALREADY_EXISTS", "API_CONFLICT", "API_INVALID")
+    )
+      throw error;
+    if (error.code === "API_INVALID") problem = messageOf(error);
+  }
+  const { name } = profile.metadata;
+  await applyIfChanged(client, AUTO_UPGRADE_PROFILES, {
+    current: profile,
+    desired: {
+      metadata: { name },
+      status: {
+        lastTriggeredAt: timestamp(nowMs),
+        lastTriggerStatus: problem === undefined ? "Succeeded" : "Failed",
+        ...(problem === undefined ? {} : { lastTriggerError: { code: "RunInvalid", message: problem } }),
+        lastTriggerUpgradeVersions: [...decision.versions],
+        lastTriggerMessage: problem ?? `run ${run.metadata.name} was created and started`,
+      },
+    },
+    fieldManager: HUB_MANAGER,
+    subresource: "status",
+    signal,
+  });
+}
