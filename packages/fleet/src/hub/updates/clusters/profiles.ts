@@ -77,7 +77,7 @@ async function reconcile(
   await trigger(client, profile, decision, { nowMs, signal });
 }
 
-/** A run that failed is not made again and again: an administrator starts it once more. */
+/** A run that failed is not made again and again: an administrator starts it again. */
 function isDone({ status }: AutoUpgradeProfile, versions: readonly string[]): boolean {
   return sameJson(status?.lastTriggerUpgradeVersions, versions) && status?.lastTriggerStatus === "Succeeded";
 }
