@@ -43,8 +43,10 @@ const ALL_ON: Readonly<Record<Chart, readonly string[]>> = {
     "trafficManager.owner=fleet",
     "trafficManager.dns.service.loadBalancerSourceRanges[0]=192.0.2.0/24",
     "crdInstaller.enabled=false",
+    "clusterAPI.enabled=true",
   ],
   "fairlead-member": [
+    "upgrades.enabled=true",
     "podMonitor.enabled=true",
     "prometheusRule.enabled=true",
     "grafanaDashboard.enabled=true",
