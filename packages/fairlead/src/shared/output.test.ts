@@ -44,6 +44,16 @@ it("every command that prints data takes -o with the same words", async () => {
       words.set(name, argChoices);
     }
   expect(Object.fromEntries(words)).toEqual({
+    "gate approve": RESULT_OUTPUTS,
+    "gate list": LIST_OUTPUTS,
+    "updaterun create": RESULT_OUTPUTS,
+    "updaterun list": LIST_OUTPUTS,
+    "updaterun plan": RESULT_OUTPUTS,
+    "updaterun resume": RESULT_OUTPUTS,
+    "updaterun skip": RESULT_OUTPUTS,
+    "updaterun start": RESULT_OUTPUTS,
+    "updaterun status": RESULT_OUTPUTS,
+    "updaterun stop": RESULT_OUTPUTS,
     "placement explain": RESULT_OUTPUTS,
     "placement status": RESULT_OUTPUTS,
     "placement diff": RESULT_OUTPUTS,
