@@ -1,6 +1,8 @@
 /** From a placement to Works in mailboxes: all controllers of the hub, a real API server, and members that only say that they are there. */
 
-import { afterAll, beforeAll, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { explainOnHub } from "@fairlead/fleet/cli/placement/explain.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
@@ -77,12 +79,18 @@ const placedIn = (all: readonly ResourceBinding[], name: string): string =>
     .toSorted()
     .join(" ");
 
+const SPREAD = {
+  placementType: "PickN",
+  topologySpreadConstraints: [{ topologyKey: "zone" }],
+} satisfies PlacementPolicy;
+const MANIFEST = {
+  apiVersion: "placement.kubernetes-fleet.io/v1",
+  kind: "ClusterResourcePlacement",
+  metadata: { name: "shop" },
+};
+
 it("a placement has Works in the clusters that its policy picks, and fewer after a change of the policy", async () => {
-  await place("shop", {
-    placementType: "PickN",
-    numberOfClusters: 2,
-    topologySpreadConstraints: [{ topologyKey: "zone" }],
-  });
+  await place("shop", { ...SPREAD, numberOfClusters: 2 });
   await eventually(
     hub.client,
     CLUSTER_RESOURCE_BINDINGS,
@@ -93,20 +101,32 @@ it("a placement has Works in the clusters that its policy picks, and fewer after
     isConditionTrue(it?.status?.conditions, "Scheduled"),
   );
   const key = objectKey(undefined, "shop");
-  await hub.client.mergePatch(CLUSTER_RESOURCE_PLACEMENTS, key, {
-    spec: {
-      policy: {
-        numberOfClusters: 1,
-        topologySpreadConstraints: null,
-        affinity: {
-          clusterAffinity: {
-            requiredDuringSchedulingIgnoredDuringExecution: {
-              clusterSelectorTerms: [{ labelSelector: { matchLabels: { zone: "x" } } }],
-            },
-          },
-        },
+  const { spec } = await hub.client.get(CLUSTER_RESOURCE_PLACEMENTS, key);
+  const same = { ...spec, policy: { ...SPREAD, numberOfClusters: 2 } };
+  const affinity = {
+    clusterAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        clusterSelectorTerms: [{ labelSelector: { matchLabels: { zone: "x" } } }],
       },
     },
+  };
+  const policy = { placementType: "PickN", numberOfClusters: 1, affinity } as const;
+  const moved = async (to: object): Promise<object> => {
+    const text = JSON.stringify({ ...MANIFEST, spec: to });
+    const question = { name: undefined, namespace: undefined, file: { name: "f", text }, cluster: undefined };
+    const told = await explainOnHub(hub.client, question, systemClock, stop.signal);
+    return {
+      snapshot: told.policySnapshot,
+      changes: told.clusters.filter((it) => it.change !== "none").map((it) => `${it.change} ${it.cluster}`),
+    };
+  };
+  expect(await moved(same)).toEqual({ snapshot: "shop-0", changes: [] });
+  expect(await moved({ ...spec, policy })).toEqual({ snapshot: "shop-1", changes: ["remove c"] });
+  await expect(moved({ ...spec, policy: { placementType: "PickAll" } })).rejects.toThrow(
+    "placement type is immutable",
+  );
+  await hub.client.mergePatch(CLUSTER_RESOURCE_PLACEMENTS, key, {
+    spec: { policy: { ...policy, topologySpreadConstraints: null } },
   });
   // No member applies anything, so that the rollout may not remove c: the budget is used up.
   await eventually(

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { noMetrics } from "@fairlead/base/metrics.none.ts";
@@ -156,14 +157,17 @@ describe.each(SCOPES)("the scheduler of $placements.kind", (scope) => {
     expect(client.writes).toEqual([]);
   });
 
-  it("takes the bindings of a deleted placement with it", async () => {
-    seedMembers("a");
+  it("takes the bindings of a deleted placement with it, in one pass", async () => {
+    seedMembers(...Array.from({ length: 40 }, (_, at) => `m${at}`));
     seedPlacement(undefined, scope);
     await startProgram();
     const placement = client.objects(scope.placements)[0];
     if (placement === undefined) throw new Error("the placement is gone");
+    client.writes.length = 0;
     await client.delete(scope.placements, keyOf(placement));
     await settled();
+    // The deletion by the user; a finalizer and a deletion for each of the 40 bindings; the finalizer of the placement.
+    expect(client.writes).toHaveLength(82);
     expect(bindings(scope)).toEqual([]);
     expect(client.objects(scope.placements)).toEqual([]);
   });
@@ -349,5 +353,23 @@ describe("the scheduler", () => {
     await settled();
     expect(placed()).toBe("a:Scheduled b:Scheduled");
     expect(bindings().map((it) => it.spec.schedulingPolicySnapshotName)).toEqual(["p-7", "p-7"]);
+  });
+
+  it("deletes bindings that it has not seen yet with their placement", async () => {
+    seedMembers("a", "b");
+    seedPlacement({ placementType: "PickN", numberOfClusters: 1 });
+    await startProgram();
+    client.deafTo.add(CLUSTER_SCOPE.bindings.plural);
+    const [binding] = bindings();
+    if (binding === undefined) throw new Error("nothing is placed");
+    const { labels, finalizers } = binding.metadata;
+    await client.create(CLUSTER_SCOPE.bindings, {
+      ...binding,
+      metadata: { name: "late", ...defined({ labels, finalizers }) },
+    });
+    await client.delete(CLUSTER_SCOPE.placements, objectKey(undefined, "p"));
+    await settled();
+    expect(bindings()).toEqual([]);
+    expect(client.objects(CLUSTER_SCOPE.placements)).toEqual([]);
   });
 });

@@ -1,18 +1,16 @@
-import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { defined } from "@fairlead/base/defined.ts";
-import { inParallel } from "@fairlead/base/parallel.ts";
-import { keyOf, objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
-import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Change, Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
-  BINDING_FINALIZER,
+  PARENT_PLACEMENT_LABEL,
   PLACEMENT_MANAGER,
   SCHEDULER_FINALIZER,
 } from "#api/placement.kubernetes-fleet.io/names.ts";
@@ -37,7 +35,7 @@ import { generationOf, policyOf, snapshotInForce } from "#placement/scheduling/s
 import { OF_CLUSTER, OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
 import { type ClusterChange, Fleet } from "./fleet.ts";
 import { concerns, type Known } from "./triggers.ts";
-import { writeSchedule } from "./write.ts";
+import { deleteBindings, writeSchedule } from "./write.ts";
 
 interface Parts {
   readonly client: KubeClient;
@@ -240,21 +238,20 @@ class Scheduler {
     });
   }
 
-  /** Its bindings go with it; what they placed is removed by those who placed it. */
   async #cleanUp(placement: Placement, signal: AbortSignal): Promise<void> {
     const { client, informers } = this.#parts;
-    const { scope, bindings } = informers;
-    const all = [...bindings.store.byIndex(OF_PLACEMENT, keyOf(placement))];
-    await inParallel(all, DELETES_AT_ONCE, async (binding) => {
-      const { uid } = binding.metadata;
-      const key = objectKey(binding.metadata.namespace, binding.metadata.name);
-      if (!isDeleting(binding))
-        await client.delete(scope.bindings, key, { signal, ...defined({ uid }) }).catch(ignoreNotFound);
-      await removeFinalizer(client, scope.bindings, binding, { finalizer: BINDING_FINALIZER, signal });
+    const { scope } = informers;
+    if (placement.metadata.finalizers?.includes(SCHEDULER_FINALIZER) !== true) return;
+    const { name, namespace } = placement.metadata;
+    // Not from the store: those of the last pass may not be there yet, and without the placement no pass would find them.
+    const { items } = await client.list(scope.bindings, {
+      ...defined({ namespace }),
+      labelSelector: `${PARENT_PLACEMENT_LABEL}=${name}`,
+      signal,
     });
+    await deleteBindings({ client, of: scope.bindings, signal }, items);
     await removeFinalizer(client, scope.placements, placement, { finalizer: SCHEDULER_FINALIZER, signal });
   }
 }
 
 const OUR_CONDITIONS = new Set(["Scheduled"]);
-const DELETES_AT_ONCE = 16;

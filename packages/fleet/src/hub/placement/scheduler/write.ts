@@ -1,8 +1,9 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { inParallel } from "@fairlead/base/parallel.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
-import { removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { POLICY_HASH_ANNOTATION } from "#api/fairlead.dev/names.ts";
@@ -18,6 +19,31 @@ import type { PatchedBinding, Schedule } from "#placement/scheduling/schedule.ts
 /** Requests at the same time for one placement. */
 const WRITES_AT_ONCE = 16;
 
+/** All of them: one that failed, as another writer was faster, does not keep the others waiting for the next pass. */
+async function forEach<T>(items: readonly T[], write: (item: T) => Promise<void>): Promise<void> {
+  const tries: Promise<void>[] = [];
+  await inParallel(items, WRITES_AT_ONCE, async (it) => {
+    const done = write(it);
+    tries.push(done);
+    await done.catch(() => {});
+  });
+  await Promise.all(tries);
+}
+
+/** The bindings of a placement that is deleted go with it; what they placed is removed by those who placed it. */
+export async function deleteBindings(
+  { client, of, signal }: Omit<Target, "snapshot">,
+  bindings: readonly ResourceBinding[],
+): Promise<void> {
+  await forEach(bindings, async (binding) => {
+    const { uid } = binding.metadata;
+    // Before the deletion, which makes another version of it.
+    await removeFinalizer(client, of, binding, { finalizer: BINDING_FINALIZER, signal });
+    if (!isDeleting(binding))
+      await client.delete(of, keyOf(binding), { signal, ...defined({ uid }) }).catch(ignoreNotFound);
+  });
+}
+
 interface Target {
   readonly client: KubeClient;
   readonly of: Resource<ResourceBinding>;
@@ -30,12 +56,11 @@ export async function writeSchedule(
   target: Target,
   { create, patch, unschedule, release }: Schedule,
 ): Promise<void> {
-  await inParallel(release, WRITES_AT_ONCE, (it) =>
-    removeFinalizer(target.client, target.of, it, { finalizer: BINDING_FINALIZER, signal: target.signal }),
-  );
-  await inParallel(create, WRITES_AT_ONCE, (it) => createBinding(target, it));
-  await inParallel(patch, WRITES_AT_ONCE, (it) => patchBinding(target, it));
-  await inParallel(unschedule, WRITES_AT_ONCE, (it) => unscheduleBinding(target, it));
+  const { client, of, signal } = target;
+  await forEach(release, (it) => removeFinalizer(client, of, it, { finalizer: BINDING_FINALIZER, signal }));
+  await forEach(create, (it) => createBinding(target, it));
+  await forEach(patch, (it) => patchBinding(target, it));
+  await forEach(unschedule, (it) => unscheduleBinding(target, it));
 }
 
 async function createBinding({ client, of, signal }: Target, binding: ResourceBinding): Promise<void> {
