@@ -15,6 +15,8 @@ const key = objectKey("team", "one");
 let client: FakeKubeClient;
 let informer: Informer<ConfigMap>;
 let writes: OwnWrites<ConfigMap>;
+/** Of a program that creates none. */
+let others: OwnWrites<ConfigMap>;
 const stop = new AbortController();
 
 beforeEach(async () => {
@@ -30,7 +32,8 @@ beforeEach(async () => {
   informer.start(stop.signal);
   await informer.synced(stop.signal);
   const valueOf = (it: ConfigMap): string => it.metadata.labels?.["group"] ?? "";
-  writes = new OwnWrites({ informer, index: "group", valueOf, clock });
+  writes = new OwnWrites({ informer, index: "group", valueOf, isCreator: true, clock });
+  others = new OwnWrites({ informer, index: "group", valueOf, clock });
   client.deafTo.add("configmaps");
 });
 afterEach(() => informer[Symbol.asyncDispose]());
@@ -71,6 +74,11 @@ describe("own writes", () => {
     await clock.advance(10_000);
     expect(writes.get(key)).toBeUndefined();
     expect(listed()).toEqual([]);
+  });
+  it("of what is gone do not bring it back, where others create such objects", async () => {
+    others.note(await client.create(CONFIG_MAPS, configMap("1", "two")));
+    others.note(await write("2"));
+    expect(others.list("a").map((it) => `${it.metadata.name}=${it.data?.["v"]}`)).toEqual(["one=2"]);
   });
   it("are forgotten after a time: an object that came and went while no watch was open is not there for ever", async () => {
     writes.note(await client.create(CONFIG_MAPS, configMap("1", "two")));

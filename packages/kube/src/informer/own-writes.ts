@@ -20,6 +20,8 @@ export interface OwnWritesOptions<T extends KubeObject> {
   /** An index of the informer, and the one value that it has for an object. */
   readonly index: string;
   readonly valueOf: (object: T) => string;
+  /** Whether this program creates such objects. Otherwise one that the informer lacks is gone, whenever it was written. Default: false. */
+  readonly isCreator?: boolean;
   readonly clock: Clock;
 }
 
@@ -62,10 +64,11 @@ export class OwnWrites<T extends KubeObject> implements Disposable {
 
   /** @param object - As the server returned it, or what `trim` of the informer leaves of that. */
   note(object: T): void {
-    const { informer, valueOf, clock } = this.#options;
+    const { informer, valueOf, isCreator = false, clock } = this.#options;
     const key = keyOf(object);
     this.#forget(key);
     const seen = informer.store.get(key);
+    if (seen === undefined && !isCreator) return;
     if (seen !== undefined && isAsNew(seen, object)) return;
     const value = valueOf(object);
     this.#written.set(key, { object, value, atMs: clock.monotonic() });

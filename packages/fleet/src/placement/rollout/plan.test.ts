@@ -36,7 +36,7 @@ function plan(
   return {
     roll: names(made.roll.map((it) => it.binding)),
     remove: names(made.remove),
-    waiting: names(made.waiting),
+    waiting: names(made.waiting.map((it) => it.binding)),
     restrategize: names(made.restrategize),
     recheckMs: made.recheckMs,
   };
@@ -154,6 +154,24 @@ describe("an update", () => {
       waiting: "",
     });
   });
+});
+
+it("a cluster that waits says for what, in words that stay the same while it waits", () => {
+  const four = placement({ maxSurge: 1 }, { placementType: "PickN", numberOfClusters: 4 });
+  const going = bindingOf("e", "Unscheduled", { isDeleting: true, conditions: [READY] });
+  const bindings = [...current("a b", READY), ...stale("c d", READY), going, ...scheduled("e", "f")];
+  const { waiting } = planRollout({
+    placement: four,
+    snapshot: "app-1-snapshot",
+    bindings,
+    overridesOf: () => NONE,
+    nowMs: NOW_MS,
+  });
+  expect(waiting.map((it) => `${it.binding.spec.targetCluster}: ${it.why}`)).toEqual([
+    "d: At least 3 of 4 clusters stay available (maxUnavailable)",
+    "f: At most 5 clusters have the resources at the same time (maxSurge)",
+    "e: What the placement had in the cluster before is still being removed",
+  ]);
 });
 
 it("a changed apply strategy goes to all clusters at once", () => {

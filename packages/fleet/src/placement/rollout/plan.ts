@@ -31,6 +31,12 @@ export interface Target {
   readonly overrides: ApplicableOverrides;
 }
 
+/** A binding that is due, and what it waits for: a sentence that stays the same while it waits. */
+export interface Waiting {
+  readonly binding: ResourceBinding;
+  readonly why: string;
+}
+
 export interface RolloutPlan {
   /** Bindings to make Bound with the latest snapshot and these overrides. */
   readonly roll: readonly Target[];
@@ -38,7 +44,7 @@ export interface RolloutPlan {
   /** Bindings that only get the apply strategy of the placement. */
   readonly restrategize: readonly ResourceBinding[];
   /** Bindings that are due, and wait for others to become available or to go. */
-  readonly waiting: readonly ResourceBinding[];
+  readonly waiting: readonly Waiting[];
   /** When to look again, because objects whose availability is not known count as available then. */
   readonly recheckMs: number | undefined;
 }
@@ -90,9 +96,18 @@ export function planRollout(input: RolloutInput): RolloutPlan {
       .filter((it) => it.spec.state === "Bound" && !isDeleting(it) && !isRolled.has(it))
       .filter((it) => !sameStrategy(it.spec.applyStrategy, placement.spec.strategy?.applyStrategy)),
     waiting: [
-      ...updates.budgeted.slice(updated.length).map((it) => it.binding),
-      ...additions.possible.slice(added.length).map((it) => it.binding),
-      ...additions.blocked,
+      ...updates.budgeted.slice(updated.length).map(({ binding }) => ({
+        binding,
+        why: `At least ${Math.max(0, least)} of ${target} clusters stay available (maxUnavailable)`,
+      })),
+      ...additions.possible.slice(added.length).map(({ binding }) => ({
+        binding,
+        why: `At most ${most} clusters have the resources at the same time (maxSurge)`,
+      })),
+      ...additions.blocked.map((binding) => ({
+        binding,
+        why: "What the placement had in the cluster before is still being removed",
+      })),
     ],
     recheckMs: earliest(served),
   };

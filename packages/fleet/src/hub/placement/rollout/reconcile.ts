@@ -19,7 +19,7 @@ import type {
   ResourceSnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { ROLLOUT_STARTED } from "#placement/conditions.ts";
-import { completeStrategy, planRollout, type Target } from "#placement/rollout/plan.ts";
+import { completeStrategy, planRollout, type Target, type Waiting } from "#placement/rollout/plan.ts";
 import { findSnapshot } from "../contents.ts";
 import { OF_PLACEMENT, type ScopeInformers } from "../informers.ts";
 import { overridesOf } from "../overrides/of-cluster.ts";
@@ -126,18 +126,18 @@ export class RolloutReconciler {
   }
 
   /** The works controller says that the rollout has started, once a binding has its resources. */
-  async #tellWaiting(scope: ScopeInformers, binding: ResourceBinding, signal: AbortSignal): Promise<void> {
+  async #tellWaiting(scope: ScopeInformers, { binding, why }: Waiting, signal: AbortSignal): Promise<void> {
     const { generation } = binding.metadata;
     const next = {
       type: ROLLOUT_STARTED,
       status: "False" as const,
       reason: "RolloutNotStartedYet",
-      message: "The latest resources or overrides wait until other clusters are available, or are left",
+      message: why,
       observedGeneration: generation ?? 0,
     };
     const before = binding.status?.conditions;
     const found = findCondition(before, ROLLOUT_STARTED);
-    if (found?.status === "False" && found.observedGeneration === generation) return;
+    if (found?.status === "False" && found.message === why && found.observedGeneration === generation) return;
     const conditions = setCondition(before, next, this.#parts.deps.clock);
     await this.#patch(scope, binding, { status: { conditions } }, signal);
   }

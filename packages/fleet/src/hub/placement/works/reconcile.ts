@@ -56,6 +56,7 @@ export class WorksReconciler {
       informer: informers.works,
       index: OF_BINDING,
       valueOf: bindingOf,
+      isCreator: true,
       clock: deps.clock,
     });
   }
