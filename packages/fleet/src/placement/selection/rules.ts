@@ -3,7 +3,7 @@ import { own } from "@fairlead/base/json.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KindName } from "./kinds.ts";
 
-/** What is never placed, whatever selects it, as in KubeFleet. */
+/** What is never placed, whatever selects it: what KubeFleet does not place, and what only the hub itself has. */
 
 export interface RuleOptions {
   /** `GROUP`, `GROUP/VERSION` or `GROUP/VERSION/KIND,KIND`, separated by semicolons. The core group has no name: `/v1/Secret`. */
@@ -30,7 +30,18 @@ const NEVER: Readonly<Record<string, ReadonlySet<string> | "all">> = {
   "metrics.k8s.io": "all",
   // Events in the core group are those of events.k8s.io.
   "": new Set(["Pod", "Node", "Event"]),
-  "networking.fleet.azure.com": new Set(["ServiceImport", "TrafficManagerProfile", "TrafficManagerBackend"]),
+  "networking.fleet.azure.com": new Set([
+    "ServiceImport",
+    "TrafficManagerProfile",
+    "TrafficManagerBackend",
+    // Between the hub and one member: they change with every endpoint, and are not to be watched for placements.
+    "InternalServiceExport",
+    "InternalServiceImport",
+    "EndpointSliceExport",
+    "EndpointSliceImport",
+  ]),
+  // Of the hub itself, most of them in mailboxes.
+  "fairlead.dev": "all",
 };
 export const PLACEMENT_GROUP = "placement.kubernetes-fleet.io";
 export const ENVELOPE_KINDS = new Set(["ClusterResourceEnvelope", "ResourceEnvelope"]);
