@@ -5,11 +5,13 @@ import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { renderData, type ResultOutput } from "@fairlead/fleet/cli/output.ts";
+import { approveOnHub, renderApproval } from "@fairlead/fleet/cli/placement/approve.ts";
 import { diffOnHub, renderDiff } from "@fairlead/fleet/cli/placement/diff.ts";
 import { explainOnHub } from "@fairlead/fleet/cli/placement/explain.ts";
 import { historyOnHub, renderHistory } from "@fairlead/fleet/cli/placement/history.ts";
 import { renderExplain } from "@fairlead/fleet/cli/placement/render-explain.ts";
 import { renderRollback, rollbackOnHub } from "@fairlead/fleet/cli/placement/rollback.ts";
+import { renderRun, runOnHub } from "@fairlead/fleet/cli/placement/run.ts";
 import { renderStatus, statusOnHub } from "@fairlead/fleet/cli/placement/status.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -116,6 +118,38 @@ export function command(): Command {
         const result = await rollbackOnHub(hub, question, signal);
         if (result.changes.some((it) => it.outcome === "failed")) process.exitCode = 1;
         return [result, renderRollback(result)];
+      }),
+    );
+  placement
+    .command("run")
+    .description("show how far a staged update run is, stage by stage and cluster by cluster")
+    .argument("<run>", "the ClusterStagedUpdateRun; with --namespace, the StagedUpdateRun")
+    .option(...NAMESPACE_FLAG)
+    .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
+    .addOption(resultOption())
+    .action((name, { namespace, ...flags }) =>
+      onHub("placement run", flags, async (hub, { deps, signal }) => {
+        const result = await runOnHub(hub, { name, namespace }, signal);
+        return [result, renderRun(result, deps.clock.now())];
+      }),
+    );
+  placement
+    .command("approve")
+    .description("approve a stage of a staged update run, also before the run has reached it")
+    .argument("<run>", "the ClusterStagedUpdateRun; with --namespace, the StagedUpdateRun")
+    .argument("<stage>", "the stage")
+    .option("--before", "the approval before the stage; default: the one after it")
+    .option(...NAMESPACE_FLAG)
+    .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
+    .addOption(resultOption())
+    .action((name, stage, { namespace, before = false, ...flags }) =>
+      onHub("placement approve", flags, async (hub, { deps, signal }) => {
+        const timing = before ? "before" : "after";
+        const question = { name, namespace, stage, timing, nowMs: deps.clock.now() } as const;
+        const result = await approveOnHub(hub, question, signal);
+        return [result, renderApproval(result)];
       }),
     );
   return placement;

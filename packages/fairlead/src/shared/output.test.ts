@@ -59,6 +59,8 @@ it("every command that prints data takes -o with the same words", async () => {
     "placement diff": RESULT_OUTPUTS,
     "placement history": RESULT_OUTPUTS,
     "placement rollback": RESULT_OUTPUTS,
+    "placement run": RESULT_OUTPUTS,
+    "placement approve": RESULT_OUTPUTS,
     "policy explain": RESULT_OUTPUTS,
     "policy diff": RESULT_OUTPUTS,
     "policy lint": RESULT_OUTPUTS,
