@@ -4,7 +4,7 @@ import { createServer, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
-import { CONFIG_MAPS, NAMESPACES, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { type ConfigMap, CONFIG_MAPS, NAMESPACES, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -139,6 +139,42 @@ describe("an applier", () => {
     );
     await bench.member.client.delete(RESOURCE_QUOTAS, objectKey("n", "q"));
   });
+
+  it.each(["ClientSideApply", "ServerSideApply"] as const)(
+    "does not fight with another writer that changes an object again and again, with %s",
+    async (type) => {
+      const name = `fight-${type.toLowerCase()}`;
+      const { client } = bench.member;
+      const key = objectKey("n", name);
+      const { idle } = await watchWrites();
+      const applyStrategy = { type, serverSideApplyConfig: { force: true } };
+      const work = await place(workOf(name, [configMap("n", name)], { applyStrategy }));
+      await eventuallyWork(bench, name, isApplied);
+      const disturb = (): Promise<ConfigMap> =>
+        client.mergePatch<ConfigMap>(CONFIG_MAPS, key, { data: { a: "other" } });
+      await disturb();
+      await eventuallyOne(client, CONFIG_MAPS, key, (it) => it.data?.["a"] === "1");
+      await disturb();
+      const held = await eventuallyWork(
+        bench,
+        name,
+        (it) => manifestOf(it, 0).conditions?.[0]?.message.includes("again and again") === true,
+      );
+      expect(isApplied(held)).toBe(true);
+      await client.mergePatch(CONFIG_MAPS, key, { metadata: { labels: { touched: "1" } } });
+      await idle();
+      expect((await client.get(CONFIG_MAPS, key)).data).toEqual({ a: "other" });
+      // Another manifest is applied at once.
+      await bench.hub.client.mergePatch(WORKS, keyOf(work), {
+        spec: { workload: { manifests: [configMap("n", name, { a: "2" })] } },
+      });
+      await eventuallyOne(client, CONFIG_MAPS, key, (it) => it.data?.["a"] === "2");
+      await disturb();
+      await disturb();
+      await bench.restart({ deps: { ...testDeps("member"), clock: HURRIED } });
+      await eventuallyOne(client, CONFIG_MAPS, key, (it) => it.data?.["a"] === "2");
+    },
+  );
 
   it("forgets nothing that it created when it dies before it could note it", async () => {
     let records = 0;

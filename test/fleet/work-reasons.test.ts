@@ -172,6 +172,26 @@ describe("a manifest that cannot be applied", () => {
   });
 });
 
+describe("an object that the Work has no longer", () => {
+  it("is named in the condition of the Work while it cannot be deleted", async () => {
+    const work = await place(workOf("stays", [configMap("n", "stays"), configMap("n", "other")]));
+    await eventuallyWork(bench, "stays", isApplied);
+    await hinder((it) => void (it.verb === "delete" && forbidden(it)));
+    const manifests = [configMap("n", "other")];
+    await bench.hub.client.mergePatch(WORKS, keyOf(work), { spec: { workload: { manifests } } });
+    const found = await eventuallyWork(bench, "stays", (it) => isApplied(it) && it.metadata.generation === 2);
+    expect(found.status?.conditions?.[0]?.message).toBe(
+      'all manifests are applied; what the Work has no longer stays: cannot delete ConfigMap n/stays: User "agent" cannot delete resource "configmaps"',
+    );
+    await bench.restart();
+    await eventuallyWork(
+      bench,
+      "stays",
+      (it) => it.status?.conditions?.[0]?.message === "all manifests are applied",
+    );
+  });
+});
+
 describe("an object that was there before", () => {
   it("is taken over by default, with what others set in it", async () => {
     await create("before", { a: "other", mine: "1" });

@@ -43,7 +43,6 @@ export function createWorkInformer(hub: KubeClient, mailbox: string, deps: Runti
     WORKS,
     {
       namespace: mailbox,
-      fieldManager: WORK_MANAGER,
       indexes: {
         [OF_OBJECT]: (it) => identitiesOf(it).map(idOf),
         [OF_NAMESPACE]: (it) => [...new Set(identitiesOf(it).map(({ namespace }) => namespace))],

@@ -1,6 +1,7 @@
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import { byText } from "@fairlead/base/text.ts";
 import type { ReconcileResult } from "@fairlead/kube/types.ts";
 import { type Processed, workStatus } from "#placement/work/conditions.ts";
 import { identifierOf, idOf, type Manifest, nameOf } from "#placement/work/manifest.ts";
@@ -46,7 +47,7 @@ class Run {
   /** Kinds that this cluster does not serve. */
   readonly #missing = new Set<string>();
   /** What could not be removed. */
-  #remaining = 0;
+  #remaining: readonly string[] = [];
   /** What failed is tried again now, although nothing is known to have changed. */
   #isDue: boolean;
 
@@ -54,7 +55,7 @@ class Run {
     this.#pass = pass;
     this.#memory = memory;
     this.#isReportDiff = pass.strategy.type === "ReportDiff";
-    this.#isDue = pass.session.deps.clock.monotonic() >= memory.dueMs;
+    this.#isDue = this.#nowMs() >= memory.dueMs;
   }
 
   async process(): Promise<void> {
@@ -76,12 +77,13 @@ class Run {
     for (const id of this.#memory.outcomes.keys())
       if (!manifests.some((it) => it.id === id)) this.#memory.outcomes.delete(id);
     if (this.#isReportDiff) return;
-    const remaining: Recorded[] = [];
+    const remaining = new Map<Recorded, string>();
     await inParallel(left, async (it) => {
-      if (!(await this.#release(it))) remaining.push(it);
+      const problem = await this.#release(it);
+      if (problem !== undefined) remaining.set(it, problem);
     });
-    this.#remaining = remaining.length;
-    await this.#record(remaining);
+    this.#remaining = [...remaining.values()].toSorted(byText);
+    await this.#record([...remaining.keys()]);
   }
 
   #use(): void {
@@ -155,11 +157,8 @@ class Run {
     const version = kinds.versionOf(of, keyOfTarget(target));
     if (known !== undefined && known.inputs === inputs && this.#isUnchanged(known, version))
       return known.outcome.result;
-    const outcome = await processTarget(
-      this.#pass,
-      target,
-      known?.inputs === inputs ? known.outcome.noop : undefined,
-    );
+    const history = known?.inputs === inputs ? known.outcome : {};
+    const outcome = await processTarget(this.#pass, target, history);
     this.#memory.outcomes.set(manifest.id, { inputs, outcome: { ...outcome, object: bare(outcome.object) } });
     // What later waves lack may be there now.
     if (known?.outcome.object === undefined && outcome.object !== undefined) this.#isDue = true;
@@ -168,8 +167,9 @@ class Run {
 
   /** Whether nothing happened since: the watch shows the object as it was then. What failed is tried again when it is due. */
   #isUnchanged({ outcome }: Remembered, version: string | undefined): boolean {
-    const { result, object } = outcome;
+    const { result, object, heldUntilMs } = outcome;
     const isDone = isApplied(result) || isDiffReported(result);
+    if (heldUntilMs !== undefined && heldUntilMs <= this.#nowMs()) return false;
     if (object?.metadata.resourceVersion !== version) return false;
     return isDone ? version !== undefined : !this.#isDue;
   }
@@ -183,15 +183,14 @@ class Run {
     return recordedOf(this.#pass.owner, this.#memory).filter((it) => !wanted.has(idOf(it)));
   }
 
-  async #release(resource: Recorded): Promise<boolean> {
+  /** Returns why it could not be removed. */
+  async #release(resource: Recorded): Promise<string | undefined> {
     try {
       await release(this.#pass, this.#pass.owner, resource, "delete");
-      return true;
+      return undefined;
     } catch (error) {
-      const { log } = this.#pass.session.deps;
-      const fields = { kind: resource.kind ?? "", name: resource.name ?? "", error: said(error) };
-      log.warn("cannot remove an object that its Work has no longer", fields);
-      return false;
+      const { kind = "", namespace, name = "" } = resource;
+      return `cannot delete ${nameOf({ kind, namespace, name })}: ${said(error)}`;
     }
   }
 
@@ -214,6 +213,7 @@ class Run {
     const status = workStatus({
       processed: [...this.#processed.values(), ...(isComplete ? [] : this.#waiting())],
       isReportDiff: this.#isReportDiff,
+      remaining: this.#remaining,
       generation: work.metadata.generation ?? 0,
       before,
       clock: session.deps.clock,
@@ -238,22 +238,33 @@ class Run {
 
   /** When to look again without a change: what watches do not show. */
   next(): ReconcileResult {
-    const { clock } = this.#pass.session.deps;
     const results = [...this.#processed.values()].map((it) => it.result);
     const isDone = this.#isReportDiff
       ? results.every(isDiffReported)
-      : this.#remaining === 0 &&
+      : this.#remaining.length === 0 &&
         results.every(
           (it) => isApplied(it) && (it.availability === "Available" || it.availability === "NotTrackable"),
         );
     const summary = JSON.stringify(results.map((it) => [it.reason, it.availability]));
     const isSame = summary === this.#memory.lastResult;
-    const nowMs = clock.monotonic();
-    if (isSame && nowMs < this.#memory.dueMs) return { requeueAfterMs: this.#memory.dueMs - nowMs };
+    const nowMs = this.#nowMs();
+    const heldMs = this.#heldMs(nowMs);
+    if (isSame && nowMs < this.#memory.dueMs)
+      return { requeueAfterMs: Math.min(heldMs, this.#memory.dueMs - nowMs) };
     const attempts = isSame ? this.#memory.attempts + 1 : 1;
     const delayMs = retryDelayMs(attempts, isDone);
     Object.assign(this.#memory, { attempts, lastResult: summary, dueMs: nowMs + delayMs });
-    return { requeueAfterMs: delayMs };
+    return { requeueAfterMs: Math.min(heldMs, delayMs) };
+  }
+
+  /** When the first of the objects is due that were left as others changed them. Unit: milliseconds. */
+  #heldMs(nowMs: number): number {
+    const due = [...this.#memory.outcomes.values()].map(({ outcome }) => outcome.heldUntilMs ?? Infinity);
+    return Math.max(1, Math.min(Infinity, ...due) - nowMs);
+  }
+
+  #nowMs(): number {
+    return this.#pass.session.deps.clock.monotonic();
   }
 }
 

@@ -4,6 +4,7 @@ import { isObject } from "@fairlead/base/json.ts";
 import type { KubeObject, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import { SPEC_HASH_ANNOTATION } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { diffObjects, MISSING_OBJECT } from "#placement/work/diff.ts";
+import { afterCorrection, type Corrections, heldUntilMs } from "#placement/work/corrections.ts";
 import { nameOf } from "#placement/work/manifest.ts";
 import { ownerReferenceTo, type Owners } from "#placement/work/ownership.ts";
 import type { Result, ResultReason } from "#placement/work/result.ts";
@@ -22,16 +23,19 @@ export interface Outcome {
   readonly object: KubeObject | undefined;
   /** See `Written`. */
   readonly noop?: string | undefined;
+  /** How often it was put back. */
+  readonly corrections?: Corrections | undefined;
+  /** Until when it is left as others changed it. Monotonic. Unit: milliseconds. */
+  readonly heldUntilMs?: number | undefined;
 }
 
+/** What is known of an object from earlier passes. */
+export type History = Pick<Outcome, "noop" | "corrections">;
+
 /** One manifest, in the order that KubeFleet documents: find, take over, compare or apply, compare again. */
-export async function processTarget(
-  pass: WorkPass,
-  target: Target,
-  noop: string | undefined,
-): Promise<Outcome> {
+export async function processTarget(pass: WorkPass, target: Target, history: History): Promise<Outcome> {
   for (let attempt = 1; ; attempt += 1) {
-    const outcome = await new ManifestPass(pass, target, noop).run();
+    const outcome = await new ManifestPass(pass, target, history).run();
     if (outcome !== "conflict") return outcome;
     if (attempt === MAX_CONFLICTS) {
       const message = `cannot apply ${nameOf(target.manifest)}: others change it all the time`;
@@ -46,12 +50,12 @@ export async function processTarget(
 class ManifestPass {
   readonly #pass: WorkPass;
   readonly #target: Target;
-  readonly #noop: string | undefined;
+  readonly #history: History;
 
-  constructor(pass: WorkPass, target: Target, noop: string | undefined) {
+  constructor(pass: WorkPass, target: Target, history: History) {
     this.#pass = pass;
     this.#target = target;
-    this.#noop = noop;
+    this.#history = history;
   }
 
   async run(): Promise<Outcome | "conflict"> {
@@ -157,7 +161,8 @@ class ManifestPass {
         target: this.#target,
         live,
         owners: this.#ownersAfter(owners),
-        noop: this.#noop,
+        noop: this.#history.noop,
+        isHeld: this.#isHeld(),
         onVerb: (it) => (verb = it),
       });
     } catch (error) {
@@ -173,17 +178,27 @@ class ManifestPass {
     return owners?.isOurs === true ? kept : [...kept, own];
   }
 
+  #isHeld(): boolean {
+    const { corrections } = this.#history;
+    return corrections !== undefined && this.#pass.session.deps.clock.monotonic() < heldUntilMs(corrections);
+  }
+
   /** With a comparison of all fields, also what others set is reported, although it is not changed. */
-  #applied({ object, noop }: Written): Outcome {
+  #applied({ object, noop, drift }: Written): Outcome {
+    const before = this.#history.corrections;
+    const corrections =
+      drift === "put back" ? afterCorrection(before, this.#pass.session.deps.clock.monotonic()) : before;
+    const isHeld = drift === "held" && corrections !== undefined;
     const isFull = this.#pass.strategy.comparisonOption === "FullComparison";
     const drifts = isFull ? diffObjects(object, this.#target.manifest.object) : [];
     const result = {
       reason: "Applied" as const,
-      message: `${nameOf(this.#target.manifest)} is applied`,
+      message: `${nameOf(this.#target.manifest)} is applied${isHeld ? AGAIN : ""}`,
       drifts,
       ...this.#seen(object),
     };
-    return { result: { ...result, ...this.#judged(object) }, object, noop };
+    const held = { noop, corrections, ...(isHeld ? { heldUntilMs: heldUntilMs(corrections) } : {}) };
+    return { result: { ...result, ...this.#judged(object) }, object, ...held };
   }
 
   #judged(object: KubeObject): Pick<Result, "availability" | "availabilityDetail"> {
@@ -234,6 +249,9 @@ class ManifestPass {
     return { uid, generation, ...(isReported ? { status: { apiVersion, kind, status } } : {}) };
   }
 }
+
+const AGAIN =
+  "; others change it again and again, so it is put back later: remove what they set from the manifest, or stop them";
 
 function degraded(isDegraded: boolean): string {
   return isDegraded

@@ -21,7 +21,9 @@ const DELETION_WAIT_MS = 300_000;
 export async function removeWork(parts: PassParts, work: Work): Promise<ReconcileResult> {
   const { session, signal } = parts;
   const { local, appliedWorks, deps, deletionWaitMs = DELETION_WAIT_MS } = session;
-  const owner = appliedWorks.store.get(objectKey(undefined, work.metadata.name));
+  const key = objectKey(undefined, work.metadata.name);
+  // The watch may not have brought yet one that was just created.
+  const owner = appliedWorks.store.get(key) ?? (await local.find(APPLIED_WORKS, key, { signal }));
   if (owner === undefined) {
     await removeFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
     return {};

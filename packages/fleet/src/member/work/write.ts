@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { parseExact } from "@fairlead/base/exact-json.ts";
 import { isObject, jsonKey, own } from "@fairlead/base/json.ts";
 import type { KubeObject, ManagedFieldsEntry, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
@@ -23,6 +24,8 @@ export interface Written {
   readonly object: KubeObject;
   /** A patch that the server found to change nothing: the same one need not be sent again. */
   readonly noop?: string | undefined;
+  /** "put back": others had changed what was applied. "held": they have, and it is left so for now. */
+  readonly drift?: "put back" | "held" | undefined;
 }
 
 export interface Write {
@@ -33,6 +36,8 @@ export interface Write {
   readonly owners: readonly OwnerReference[];
   /** See `Written`. */
   readonly noop: string | undefined;
+  /** Others changed it since it was applied, and it is left so for now. */
+  readonly isHeld: boolean;
   /** Called with the verb of each request before it is sent. */
   readonly onVerb: (verb: Verb) => void;
 }
@@ -87,6 +92,8 @@ async function patch(pass: WorkPass, request: Write, live: KubeObject): Promise<
   if (changes === undefined) return { object: live };
   const attempt = jsonKey([changes, valuesAt(changes, live)]);
   if (attempt === noop) return { object: live, noop };
+  const isDrift = isDrifted(request, live);
+  if (isDrift && request.isHeld) return { object: live, drift: "held" };
   const { resourceVersion } = live.metadata;
   const metadata = { ...(isObject(changes["metadata"]) ? changes["metadata"] : {}), resourceVersion };
   onVerb("patch");
@@ -101,10 +108,16 @@ async function patch(pass: WorkPass, request: Write, live: KubeObject): Promise<
       },
     ),
   );
-  return {
-    object: patched,
-    noop: patched.metadata.resourceVersion === resourceVersion ? attempt : undefined,
-  };
+  if (patched.metadata.resourceVersion === resourceVersion) return { object: patched, noop: attempt };
+  return { object: patched, drift: isDrift ? "put back" : undefined };
+}
+
+/** Whether the manifest as it is was applied before, and is not what the object says now. */
+function isDrifted({ target, owners }: Write, live: KubeObject): boolean {
+  const { annotations = {}, ownerReferences = [] } = live.metadata;
+  return (
+    annotations[SPEC_HASH_ANNOTATION] === target.manifest.hash && ownerReferences.length === owners.length
+  );
 }
 
 /** Adds to the owners of an object, and changes nothing else. */
@@ -150,27 +163,32 @@ function valuesAt(changes: unknown, value: unknown): unknown {
 
 async function applyOnServer(pass: WorkPass, request: Write, mayForce: boolean): Promise<Written> {
   const { target, live, onVerb } = request;
-  const { manifest, of } = target;
-  const { object, hash } = manifest;
-  const isLocked = live !== undefined && pass.strategy.whenToApply === "IfNotDrifted";
-  const metadata = {
-    ...object.metadata,
-    annotations: { ...object.metadata.annotations, [SPEC_HASH_ANNOTATION]: hash },
-    // With those of other Works, which this manager has set as well.
-    ownerReferences: request.owners.filter(isAppliedWork),
-  };
-  const desired = { ...object, metadata } as Applied<KubeObject>;
+  const desired = desiredOnServer(target.manifest, request.owners);
   const current = live === undefined ? undefined : await asApplier(pass, request, live);
   if (current !== undefined && isApplied(current, desired, { fieldManager: WORK_MANAGER }))
     return { object: current };
-  const { resourceVersion } = current?.metadata ?? {};
-  const sent = isLocked ? { ...desired, metadata: { ...metadata, resourceVersion } } : desired;
+  const isDrift = current !== undefined && isDrifted(request, current);
+  if (isDrift && request.isHeld) return { object: current, drift: "held" };
   const force = mayForce && pass.strategy.serverSideApplyConfig?.force === true;
+  const sent = pass.strategy.whenToApply === "IfNotDrifted" ? locked(desired, current) : desired;
   onVerb("patch");
   const applied = await pass.requests.write(laneOf(target), pass.signal, (signal) =>
-    pass.session.local.apply(of, sent as Applied<KubeObject>, { fieldManager: WORK_MANAGER, force, signal }),
+    pass.session.local.apply(target.of, sent, { fieldManager: WORK_MANAGER, force, signal }),
   );
-  return { object: applied };
+  return { object: applied, drift: isDrift ? "put back" : undefined };
+}
+
+function desiredOnServer({ object, hash }: Manifest, owners: readonly OwnerReference[]): Applied<KubeObject> {
+  const annotations = { ...object.metadata.annotations, [SPEC_HASH_ANNOTATION]: hash };
+  // With the AppliedWorks of other Works, which this manager has set as well.
+  const ownerReferences = owners.filter(isAppliedWork);
+  return { ...object, metadata: { ...object.metadata, annotations, ownerReferences } };
+}
+
+/** Fails if the object was changed since it was read. */
+function locked(desired: Applied<KubeObject>, current: KubeObject | undefined): Applied<KubeObject> {
+  const { resourceVersion } = current?.metadata ?? {};
+  return { ...desired, metadata: { ...desired.metadata, ...defined({ resourceVersion }) } };
 }
 
 /**

@@ -24,6 +24,8 @@ export interface Processed {
 export interface Reported {
   readonly processed: readonly Processed[];
   readonly isReportDiff: boolean;
+  /** Objects that the Work has no longer and that could not be removed, with why. */
+  readonly remaining?: readonly string[];
   readonly generation: number;
   /** The status so far. */
   readonly before: Work["status"];
@@ -69,7 +71,9 @@ function placeOf(identifier: WorkIdentifier, reason: string | undefined): string
 function workConditions(reported: Reported): Condition[] {
   const { processed, isReportDiff, generation, before, clock } = reported;
   const results = processed.map((it) => it.result);
-  const next = isReportDiff ? [diffReported(results)] : [applied(results), ...available(results)];
+  const next = isReportDiff
+    ? [diffReported(results)]
+    : [withRemaining(applied(results), reported.remaining), ...available(results)];
   return withConditions(before?.conditions, next, { generation, clock });
 }
 
@@ -103,6 +107,14 @@ function applied(results: readonly Result[]): NewCondition {
         "SomeManifestsAreNotApplied",
         `${failed} of ${results.length} manifests are not applied`,
       );
+}
+
+/** Objects that stay do not keep the others from being applied. */
+function withRemaining(whole: NewCondition, remaining: readonly string[] = []): NewCondition {
+  const [first] = remaining;
+  if (first === undefined) return whole;
+  const more = remaining.length === 1 ? "" : ` (and ${remaining.length - 1} more)`;
+  return { ...whole, message: `${whole.message}; what the Work has no longer stays: ${first}${more}` };
 }
 
 /** Nothing, while something is not applied. */
