@@ -60,14 +60,17 @@ function groupVersionOf(apiVersion = ""): { readonly group: string; readonly ver
   return { group: apiVersion.slice(0, Math.max(0, slash)), version: apiVersion.slice(slash + 1) };
 }
 
-/** @returns Undefined if the object is deleted. */
+/** @returns Undefined if the object is deleted, whatever else was to be done with it. */
 function overridden(object: KubeObject, overrides: readonly ResolvedOverride[]): KubeObject | undefined {
+  if (overrides.some(({ steps }) => steps.includes("delete"))) return undefined;
   let result = object;
   for (const { snapshot, steps } of overrides)
-    for (const step of steps) {
-      if (step === "delete") return undefined;
-      result = patched(result, step, snapshot);
-    }
+    // All at once: each patch copies the object.
+    result = patched(
+      result,
+      steps.flatMap((step) => (step === "delete" ? [] : step)),
+      snapshot,
+    );
   return result;
 }
 

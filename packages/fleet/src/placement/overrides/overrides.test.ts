@@ -194,6 +194,13 @@ describe("an override", () => {
       role,
     ]);
   });
+  it("of type Delete needs no patch to fit", () => {
+    const rules: OverrideRule[] = [
+      patchRule("/spec/none", 1),
+      { clusterSelector: ALL, overrideType: "Delete" },
+    ];
+    expect(apply([web], [], [ro("x", rules)])).toEqual([]);
+  });
   it("that is cluster-scoped applies first: the ResourceOverride wins", () => {
     const red = cro("red", {
       policy: { overrideRules: [patchRule("/metadata/labels/color", "red", "add")] },
