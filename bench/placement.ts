@@ -1,0 +1,247 @@
+/**
+ * Placements on a large fleet: how long one takes until it is available on many clusters, what many cost, and how long a hub that restarts
+ * takes until it has caught up. Members are mailboxes that answer each Work at once, so that what is measured is the hub: its controllers
+ * and its API server are separate programs.
+ *
+ * Compared with as many Works written to and watched from the API server by one client, in the same run.
+ *
+ *   npm run bench -- placement [--members 1000] [--clusters 100] [--placements 1000] [--repeat 20]
+ */
+import { parseArgs } from "node:util";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import {
+  CLUSTER_RESOURCE_BINDINGS,
+  CLUSTER_RESOURCE_PLACEMENTS,
+  CLUSTER_RESOURCE_SNAPSHOTS,
+  CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
+  type Placement,
+} from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { inParallel } from "@fairlead/base/parallel.ts";
+import { CONFIG_MAPS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
+import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { answerWorks, joinMailboxes } from "./fleet/mailboxes.ts";
+import { type Program, shareOfCpu, startApi, startProgram, usageOfAll } from "./fleet/programs.ts";
+import { until } from "./fleet/until.ts";
+import { quantile } from "./lab/lab.ts";
+import { countWrites } from "./lab/writes.ts";
+
+const AT_A_TIME = 16;
+/** Unit: milliseconds. */
+const IDLE_MS = 10_000;
+/** A hub that uses less of a processor has caught up. */
+const IDLE_SHARE = 0.05;
+const KINDS = [
+  CLUSTER_RESOURCE_PLACEMENTS,
+  CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
+  CLUSTER_RESOURCE_SNAPSHOTS,
+  CLUSTER_RESOURCE_BINDINGS,
+  WORKS,
+] as const;
+const deps = systemDeps(silentLogger);
+
+interface World {
+  readonly client: KubeClient;
+  readonly placements: Informer<Placement>;
+  readonly kubeconfig: string;
+  readonly api: readonly number[];
+  /** The members that placements pick. */
+  readonly picked: readonly string[];
+  readonly signal: AbortSignal;
+}
+
+export async function run(argv: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      members: { type: "string", default: "1000" },
+      clusters: { type: "string", default: "100" },
+      placements: { type: "string", default: "1000" },
+      repeat: { type: "string", default: "20" },
+    },
+  });
+  const signal = AbortSignal.timeout(3_600_000);
+  const members = membersOf(Number(values.members), Number(values.clusters));
+  const picked = [...members].flatMap(([name, { place }]) => (place === "here" ? [name] : []));
+  await using api = await startApi("placement");
+  await using client = connect(await loadKubeconfig(api.kubeconfig), deps);
+  await installCrds(client, { crds: HUB_CRDS, fieldManager: "bench" }, deps, signal);
+  let hub = await startHub(api.kubeconfig);
+  try {
+    await joinMailboxes(client, members, signal);
+    await using _answers = await answerWorks(client, deps, signal);
+    await using placements = createInformer(client, CLUSTER_RESOURCE_PLACEMENTS, {}, deps);
+    placements.start(signal);
+    await placements.synced(signal);
+    const world: World = { client, placements, kubeconfig: api.kubeconfig, api: api.pids, picked, signal };
+    const rawMs = await measureRaw(world);
+    await measureOne(world, hub, { repeat: Number(values.repeat), rawMs });
+    await measureMany(world, hub, Number(values.placements));
+    hub = await measureRestart(world, hub);
+  } finally {
+    await hub.stop();
+  }
+}
+
+function startHub(kubeconfig: string): Promise<Program> {
+  return startProgram(["hub", "--kubeconfig", kubeconfig, "--no-leader-elect"]);
+}
+
+/** The first ones have the label that placements ask for. */
+function membersOf(members: number, clusters: number): Map<string, Record<string, string>> {
+  const width = String(members - 1).length;
+  return new Map(
+    Array.from({ length: members }, (_, at) => [
+      `c${String(at).padStart(width, "0")}`,
+      { place: at < clusters ? "here" : "elsewhere" },
+    ]),
+  );
+}
+
+/** As many Works as one placement makes, created by one client until a watch has delivered all. */
+async function measureRaw({ client, picked, signal }: World): Promise<number> {
+  await using writes = await countWrites([[client, WORKS]], signal);
+  const startedMs = systemClock.monotonic();
+  const manifests = [{ apiVersion: "v1", kind: "Namespace", metadata: { name: "raw" } }];
+  const spec = { workload: { manifests } };
+  await inParallel(picked, AT_A_TIME, async (it) => {
+    await client.create(WORKS, { metadata: { namespace: mailboxOf(it), name: "raw" }, spec }, { signal });
+  });
+  await until(() => (writes.counts().get("Work") ?? 0) >= picked.length, signal);
+  const tookMs = systemClock.monotonic() - startedMs;
+  await inParallel(picked, AT_A_TIME, (it) =>
+    client.delete(WORKS, objectKey(mailboxOf(it), "raw"), { signal }),
+  );
+  console.log(`${picked.length} Works written and watched by one client: ${tookMs.toFixed(0)} ms`);
+  return tookMs;
+}
+
+async function measureOne(
+  world: World,
+  hub: Program,
+  { repeat, rawMs }: { readonly repeat: number; readonly rawMs: number },
+): Promise<void> {
+  await using writes = await countWrites(
+    KINDS.map((it) => [world.client, it] as const),
+    world.signal,
+  );
+  const before = await usageOfAll([hub.pid]);
+  const tookMs: number[] = [];
+  for (let at = 0; at < repeat; at += 1) {
+    await stage(world, `one-${at}`);
+    const startedMs = systemClock.monotonic();
+    await place(world, `one-${at}`);
+    await until(() => isAvailable(world, `one-${at}`), world.signal);
+    tookMs.push(systemClock.monotonic() - startedMs);
+  }
+  const after = await usageOfAll([hub.pid]);
+  const [p50, p90] = [quantile(tookMs, 0.5), quantile(tookMs, 0.9)];
+  const clusters = world.picked.length;
+  console.log(
+    `one placement on ${clusters} clusters, until available: p50 ${p50.toFixed(0)} ms, p90 ${p90.toFixed(0)} ms, ` +
+      `best ${Math.min(...tookMs).toFixed(0)} ms: ${(p50 / rawMs).toFixed(1)} times the Works alone; ` +
+      `hub's CPU ${((after.cpuMs - before.cpuMs) / repeat).toFixed(0)} ms`,
+  );
+  const each = [...writes.counts()].map(([kind, count]) => `${kind} ${(count / repeat).toFixed(0)}`);
+  console.log(`  writes of each: ${each.join(", ")}`);
+}
+
+async function measureMany(world: World, hub: Program, count: number): Promise<void> {
+  const names = Array.from({ length: count }, (_, at) => `many-${at}`);
+  const startedMs = systemClock.monotonic();
+  await inParallel(names, AT_A_TIME, async (it) => {
+    await stage(world, it);
+    await place(world, it);
+  });
+  await until(() => names.every((it) => isAvailable(world, it)), world.signal);
+  const seconds = (systemClock.monotonic() - startedMs) / 1000;
+  await untilIdle(hub, world.signal);
+  const idle = await shareOfCpu([hub.pid], IDLE_MS);
+  const bindings = count * world.picked.length;
+  console.log(
+    `${count} placements, ${bindings} bindings: ${seconds.toFixed(1)} s, ${(bindings / seconds).toFixed(0)} bindings a second; ` +
+      `${await memory(world, hub)}; hub at rest: ${(100 * idle).toFixed(1)} % of a processor`,
+  );
+}
+
+/** While it is away, a new placement is made, and the content of another one changes. */
+async function measureRestart(world: World, former: Program): Promise<Program> {
+  const { client, signal } = world;
+  await former.stop("SIGKILL");
+  await stage(world, "new");
+  await place(world, "new");
+  await client.mergePatch(CONFIG_MAPS, objectKey("one-0", "app"), { data: { change: "2" } }, { signal });
+  const startedMs = systemClock.monotonic();
+  const hub = await startHub(world.kubeconfig);
+  const since = (): string => `${((systemClock.monotonic() - startedMs) / 1000).toFixed(1)} s`;
+  await until(() => isAvailable(world, "new"), signal);
+  const placed = since();
+  await until(() => isAvailable(world, "one-0") && observedIndex(world, "one-0") === "1", signal);
+  const changed = since();
+  await untilIdle(hub, signal);
+  const { cpuMs } = await usageOfAll([hub.pid]);
+  console.log(
+    `restart: what was new is available after ${placed}, what had changed after ${changed}; ` +
+      `nothing is left to do after ${since()}, ${(cpuMs / 1000).toFixed(1)} s of CPU; ${await memory(world, hub)}`,
+  );
+  return hub;
+}
+
+async function untilIdle(hub: Program, signal: AbortSignal): Promise<void> {
+  while ((await shareOfCpu([hub.pid], 1000)) > IDLE_SHARE) await delay(systemClock, 0, signal);
+}
+
+async function memory({ api }: World, hub: Program): Promise<string> {
+  const [own, server] = await Promise.all([usageOfAll([hub.pid]), usageOfAll(api)]);
+  const megabytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);
+  return `hub ${megabytes(own.memory)} MiB, API server ${megabytes(server.memory)} MiB`;
+}
+
+/** A namespace with a ConfigMap. */
+async function stage({ client, signal }: World, name: string): Promise<void> {
+  await client.create(NAMESPACES, { metadata: { name } }, { signal });
+  const metadata = { namespace: name, name: "app" };
+  await client.create(CONFIG_MAPS, { metadata, data: { change: "1" } }, { signal });
+}
+
+async function place({ client, signal }: World, name: string): Promise<void> {
+  const clusterSelectorTerms = [{ labelSelector: { matchLabels: { place: "here" } } }];
+  await client.create(
+    CLUSTER_RESOURCE_PLACEMENTS,
+    {
+      metadata: { name },
+      spec: {
+        resourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name }],
+        policy: {
+          placementType: "PickAll",
+          affinity: {
+            clusterAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { clusterSelectorTerms } },
+          },
+        },
+      },
+    },
+    { signal },
+  );
+}
+
+function isAvailable({ placements, picked }: World, name: string): boolean {
+  const status = placements.store.get(objectKey(undefined, name))?.status;
+  return (
+    isConditionTrue(status?.conditions, "ClusterResourcePlacementAvailable") &&
+    status?.placementStatuses?.length === picked.length
+  );
+}
+
+function observedIndex({ placements }: World, name: string): string | undefined {
+  return placements.store.get(objectKey(undefined, name))?.status?.observedResourceIndex;
+}
