@@ -72,7 +72,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   });
   const signal = AbortSignal.timeout(3_600_000);
   const members = membersOf(Number(values.members), Number(values.clusters));
-  const picked = [...members].flatMap(([name, { place }]) => (place === "here" ? [name] : []));
+  const picked = [...members].flatMap(([name, labels]) => (labels["place"] === "here" ? [name] : []));
   await using api = await startApi("placement");
   await using client = connect(await loadKubeconfig(api.kubeconfig), deps);
   await installCrds(client, { crds: HUB_CRDS, fieldManager: "bench" }, deps, signal);

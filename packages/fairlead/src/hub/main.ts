@@ -90,6 +90,8 @@ export function command(): Program {
           concurrency: flags.concurrency,
           maxConcurrentReconciles: flags.maxConcurrentReconciles,
           clockOffset: flags.clockOffset,
+          // With thousands of objects, collecting garbage early costs more than all other work.
+          memory: "as needed" as const,
           leases: LEASES_OF.hub,
           servers: flags.metrics === undefined ? [] : [{ address: flags.metrics, flag: "--metrics" }],
           webhook: webhookOf(flags),

@@ -14,6 +14,8 @@ export interface ManagerFlags {
   readonly concurrency?: readonly string[] | undefined;
   readonly maxConcurrentReconciles?: string | undefined;
   readonly clockOffset?: string | undefined;
+  /** "little": for programs of which each cluster has one. Default: "little". */
+  readonly memory?: "little" | "as needed";
 }
 
 export const CONCURRENCY_FLAG = [
@@ -31,7 +33,7 @@ export interface ManagerParts {
 }
 
 export function createManagerParts(log: Logger, flags: ManagerFlags): ManagerParts {
-  preferLittleMemory();
+  if (flags.memory !== "as needed") preferLittleMemory();
   const metrics = createMetrics();
   const health = new HealthRegistry();
   health.register({ name: "ping", kind: "live", problem: () => undefined });
