@@ -222,7 +222,7 @@ describe.skipIf(!existsSync(peers))(
     });
 
     it("cover every kind of the two networking groups, of membership and of placement", () => {
-      expect(pairs.map(([name]) => name).toSorted()).toHaveLength(38);
+      expect(pairs.map(([name]) => name).toSorted()).toHaveLength(39);
     });
 
     it.each(pairs)("%s has the names, columns and subresources of the published one", (_, theirs, mine) => {

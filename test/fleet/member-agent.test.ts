@@ -5,11 +5,14 @@ import {
   MEMBER_CLUSTERS,
 } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
-import { NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
+import { CLUSTER_PROFILES } from "@fairlead/fleet/api/multicluster.x-k8s.io/cluster-profiles.ts";
+import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
+import { CONFIG_MAPS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
-import { startFleet, type TestFleet } from "../support/fleet.ts";
-import { eventuallyOne } from "../support/waiting.ts";
+import { PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 let fleet: TestFleet;
 let member: MemberCluster;
@@ -74,6 +77,20 @@ describe("the agent that applies what is placed", () => {
       expect(isConditionTrue(member.status?.conditions, type)).toBe(true);
   });
 
+  it("is in the inventory as a ClusterProfile, until its MemberCluster is deleted", async () => {
+    const hub = fleet.client("hub");
+    const key = objectKey("fleet-system", "a");
+    const profile = await eventuallyOne(hub, CLUSTER_PROFILES, key, (it) =>
+      isConditionTrue(it.status?.conditions, "ControlPlaneHealthy"),
+    );
+    expect(profile.metadata.labels).toEqual({ "x-k8s.io/cluster-manager": "KubeFleet" });
+    expect(profile.spec).toEqual({ displayName: "a", clusterManager: { name: "KubeFleet" } });
+    expect(profile.status?.version?.kubernetes).toMatch(/^v1\./);
+    expect(profile.status?.accessProviders).toMatchObject([
+      { name: "KubeFleet", cluster: { server: fleet.members.get("a")?.config.server } },
+    ]);
+  });
+
   it("removes a property that is no longer reported, and keeps the hub's own conditions", async () => {
     const status = {
       properties: { "example.com/gpus": { value: "4", observationTime: "2026-01-01T00:00:00Z" } },
@@ -97,5 +114,27 @@ describe("the agent that applies what is placed", () => {
     const without = { status: { properties: { "example.com/gpus": null } } };
     await hub.mergePatch(INTERNAL_MEMBER_CLUSTERS, key, without, { subresource: "status" });
     await eventuallyOne(hub, MEMBER_CLUSTERS, objectKey(undefined, "a"), sees(undefined));
+  });
+
+  it("leaves: its Works end, although nothing removes their finalizers, and what they applied stays", async () => {
+    const hub = fleet.client("hub");
+    const work = { namespace: mailboxOf("a"), name: "foreign", finalizers: ["example.com/never"] };
+    const manifests = [
+      { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "placed", namespace: "work" } },
+    ];
+    await hub.create(WORKS, { metadata: work, spec: { workload: { manifests } } });
+    await eventuallyOne(fleet.client("a"), CONFIG_MAPS, objectKey("work", "placed"), () => true);
+    await leaveFleet(
+      { name: "a", hub: fleet.hub.config, member: fleet.members.get("a")!.config },
+      testDeps("leave"),
+      AbortSignal.timeout(PATIENCE_MS),
+    );
+    expect(
+      (await hub.list(WORKS, { namespace: mailboxOf("a") })).items.flatMap(
+        (it) => it.metadata.finalizers ?? [],
+      ),
+    ).toEqual([]);
+    await eventually(hub, CLUSTER_PROFILES, (all) => all.length === 0);
+    expect(await fleet.client("a").find(CONFIG_MAPS, objectKey("work", "placed"))).toBeDefined();
   });
 });

@@ -7,6 +7,7 @@ import { UPDATE_CRDS } from "./fairlead.dev/update-crds.ts";
 import { MESH_CRDS, MESH_HUB_CRDS } from "./fairlead.dev/mesh-crds.ts";
 import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./networking.fleet.azure.com/crds.ts";
 import { PEER_CRD } from "./fleetboard.io/crds.ts";
+import { CLUSTER_PROFILE_CRD } from "./multicluster.x-k8s.io/cluster-profiles.ts";
 import { MULTICLUSTER_CRDS } from "./multicluster.x-k8s.io/crds.ts";
 import { PLACEMENT_CRDS } from "./placement.kubernetes-fleet.io/crds.ts";
 import { APPLIED_WORK_CRD } from "./placement.kubernetes-fleet.io/work-crds.ts";
@@ -35,6 +36,7 @@ export const HUB_CORE_CRDS: readonly CustomResourceDefinition[] = [
 export const HUB_CRDS: readonly CustomResourceDefinition[] = [
   ...HUB_CORE_CRDS,
   ...PLACEMENT_CRDS,
+  CLUSTER_PROFILE_CRD,
   ...MULTICLUSTER_CRDS.filter((it) => it.spec.names.kind === "ServiceExport"),
 ];
 

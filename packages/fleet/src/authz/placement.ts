@@ -30,6 +30,7 @@ import {
   STAGED_UPDATE_RUNS,
   STAGED_UPDATE_STRATEGIES,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { CLUSTER_PROFILES } from "#api/multicluster.x-k8s.io/cluster-profiles.ts";
 import { INTERNAL_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { APPLIED_WORKS, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { type Access, allow, WATCH } from "./access.ts";
@@ -84,6 +85,8 @@ export const HUB_PLACEMENT: readonly Access[] = [
   ...WANTED.map((it) => allow(it, ["get", ...WATCH, "patch"])),
   ...READ.map((it) => allow(it, ["get", ...WATCH])),
   ...MADE.map((it) => allow(it, ["get", ...WATCH, "create", "patch", "delete"])),
+  allow(CLUSTER_PROFILES, [...WATCH, "create", "patch", "delete"]),
+  allow(CLUSTER_PROFILES, ["patch"], { subresource: "status" }),
   allow(ANYTHING, ["get", ...WATCH]),
   // For "reportBackStrategy": the status of placed objects is written onto those of the hub.
   allow(ANYTHING, ["patch"], { subresource: "status" }),

@@ -25,6 +25,7 @@ import {
 } from "@fairlead/kube/api/core/v1/types.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { HUB_CORE_CRDS, MEMBER_CRDS } from "#api/crds.ts";
+import { CLUSTER_PROFILE_CRD } from "#api/multicluster.x-k8s.io/cluster-profiles.ts";
 import { PLACEMENT_CRDS } from "#api/placement.kubernetes-fleet.io/crds.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { NETWORK_POLICIES, SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
@@ -383,7 +384,7 @@ export const RELAY_ACCESS: ProgramAccess = {
 export const HUB_PLACEMENT_ACCESS: ProgramAccess = {
   name: "fairlead-hub-placement",
   of: HUB_ACCESS.name,
-  cluster: [awaits(PLACEMENT_CRDS), ...HUB_PLACEMENT],
+  cluster: [awaits([...PLACEMENT_CRDS, CLUSTER_PROFILE_CRD]), ...HUB_PLACEMENT],
   system: [],
 };
 

@@ -13,6 +13,8 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 
@@ -42,6 +44,30 @@ export async function emptyMailbox(
     const inside = [...objects].filter((it) => it.metadata.namespace === at.mailbox);
     await Promise.all(inside.map((it) => remove(at.client, of, it, signal)));
   }
+  await releaseWorks(at, signal);
+}
+
+/**
+ * What a member applied stays there; its Works end with the namespace, and must not wait for an agent that no longer runs. They
+ * are read here alone: no controller of members needs them.
+ */
+async function releaseWorks(
+  { client, mailbox }: { readonly client: KubeClient; readonly mailbox: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const { items } = await client.list(WORKS, { namespace: mailbox, signal }).catch((error: unknown) => {
+    // A hub without placements.
+    if (hasCode(error, "API_NOT_FOUND")) return { items: [] };
+    throw error;
+  });
+  const held = items.filter((it) => (it.metadata.finalizers ?? []).length > 0);
+  await Promise.all(
+    held.map((it) =>
+      client
+        .mergePatch(WORKS, keyOf(it), { metadata: { finalizers: null } }, { signal })
+        .catch(ignoreNotFound),
+    ),
+  );
 }
 
 async function remove(

@@ -1,5 +1,6 @@
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { publishedPart } from "#api/crd-schema.ts";
+import { CLUSTER_PROFILE_CRD } from "#api/multicluster.x-k8s.io/cluster-profiles.ts";
 import { PLACEMENT_CRDS } from "#api/placement.kubernetes-fleet.io/crds.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
 import { delay } from "@fairlead/base/clock.ts";
@@ -10,6 +11,7 @@ import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
+import { createClusterProfiles } from "../membership/cluster-profiles.ts";
 import { createPlacementInformers, type PlacementInformers } from "./informers.ts";
 import { createEvictions } from "./evictions/controller.ts";
 import { createOverrides } from "./overrides/controller.ts";
@@ -42,6 +44,7 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   const { controllers, resources, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));
   return [
     ...controllers,
+    createClusterProfiles({ client, members: hub.members, deps }),
     ...stack.use(createSchedulers(scheduling)).controllers,
     createRollout(rollout),
     createWorks(rollout),
@@ -91,7 +94,7 @@ async function keepRunning(parts: Omit<PlacementParts, "informers">, signal: Abo
 async function run(parts: Omit<PlacementParts, "informers">, signal: AbortSignal): Promise<void> {
   const { client, deps } = parts;
   // Of KubeFleet's definitions, too, which lack additions.
-  const crds = PLACEMENT_CRDS.map(publishedPart);
+  const crds = [...PLACEMENT_CRDS, CLUSTER_PROFILE_CRD].map(publishedPart);
   await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
   await using stack = new AsyncDisposableStack();
   const informers = createPlacementInformers(client, deps);
