@@ -44,7 +44,11 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead placement status web --hub-context hub",
     "fairlead placement status web -n shop",
   ],
-  "placement diff": ["fairlead placement diff web", "fairlead placement diff web --from 3 --to 2"],
+  "placement diff": [
+    "fairlead placement diff web",
+    "fairlead placement diff web -f web.yaml",
+    "fairlead placement diff web --from 3 --to 2",
+  ],
   "placement history": ["fairlead placement history web"],
   "placement rollback": [
     "fairlead placement rollback web --to 3 --dry-run",

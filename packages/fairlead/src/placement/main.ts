@@ -22,6 +22,10 @@ const NAMESPACE_FLAG = [
   "-n, --namespace <name>",
   "namespace of a ResourcePlacement; default: a ClusterResourcePlacement is meant",
 ] as const;
+const FILE_FLAG = [
+  "-f, --file <file>",
+  "manifest of the placement as it is to be, which is not applied; - for standard input",
+] as const;
 const CONTEXT_FLAG = [
   "--hub-context <name>",
   "kubeconfig context of the hub; default: the current context",
@@ -53,19 +57,14 @@ export function command(): Command {
     )
     .argument("[name]", "the placement; default: the one of --file")
     .option(...NAMESPACE_FLAG)
-    .option(
-      "-f, --file <file>",
-      "manifest of the placement as it is to be, which is not applied; - for standard input",
-    )
+    .option(...FILE_FLAG)
     .option("--cluster <name>", "the only cluster to show, with the word of each plugin")
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXT_FLAG)
     .addOption(resultOption())
     .action((name, { namespace, file, cluster, ...flags }) =>
       onHub("placement explain", flags, async (hub, { deps, signal }) => {
-        const text = file === undefined ? "" : await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
-        const manifest = file === undefined ? undefined : { name: file, text };
-        const question = { name, namespace, file: manifest, cluster };
+        const question = { name, namespace, file: await manifestOf(file), cluster };
         const result = await explainOnHub(hub, question, deps.clock, signal);
         return [result, renderExplain(result)];
       }),
@@ -77,12 +76,14 @@ export function command(): Command {
     .option(...NAMESPACE_FLAG)
     .option("--from <index>", "index of a resource snapshot; default: the latest")
     .option("--to <index>", "index of a resource snapshot; default: what is selected on the hub now")
+    .option(...FILE_FLAG)
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXT_FLAG)
     .addOption(resultOption())
-    .action((name, { namespace, from, to, ...flags }) =>
+    .action((name, { namespace, from, to, file, ...flags }) =>
       onHub("placement diff", flags, async (hub, { signal }) => {
-        const question = { name, namespace, from: indexOf("--from", from), to: indexOf("--to", to) };
+        const indexes = { from: indexOf("--from", from), to: indexOf("--to", to) };
+        const question = { name, namespace, ...indexes, file: await manifestOf(file) };
         const result = await diffOnHub(hub, question, signal);
         return [result, renderDiff(result)];
       }),
@@ -177,6 +178,11 @@ function onHub(
     const [data, text] = await ask(hub, { deps, signal });
     process.stdout.write(`${output === "text" ? text : renderData(data, output)}\n`);
   });
+}
+
+async function manifestOf(file: string | undefined): Promise<{ name: string; text: string } | undefined> {
+  if (file === undefined) return undefined;
+  return { name: file, text: await readFile(file === "-" ? "/dev/stdin" : file, "utf8") };
 }
 
 function indexOf(flag: string, text: string | undefined): number | undefined {

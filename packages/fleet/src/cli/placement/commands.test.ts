@@ -123,6 +123,23 @@ describe("diff", () => {
     );
     expect(await diff(0, 0)).toBe("No differences between snapshot 0 and snapshot 0.");
   });
+  it("shows what other selectors of a manifest would place", async () => {
+    const text = `
+apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ClusterResourcePlacement
+metadata: { name: web }
+spec:
+  resourceSelectors:
+    - { group: "", version: v1, kind: Namespace, name: shop, selectionScope: NamespaceOnly }
+`;
+    const question = { ...web, from: undefined, to: undefined, file: { name: "web.yaml", text } };
+    expect(renderDiff(await diffOnHub(hub, question, signal))).toMatch(
+      /^From snapshot 1 to the hub: 0 added, 0 changed, 3 removed/,
+    );
+    await expect(
+      diffOnHub(hub, { ...question, file: { name: "x.yaml", text: text.replace("web", "x") } }, signal),
+    ).rejects.toThrow("x.yaml has ClusterResourcePlacement x, not ClusterResourcePlacement web");
+  });
   it("says which snapshots there are, and which placement is not", async () => {
     await expect(diff(7)).rejects.toThrow(
       "ClusterResourcePlacement web has no resource snapshot 7; it has 1, 0",

@@ -1,5 +1,8 @@
+import { FleetError } from "@fairlead/base/errors.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import type { Placement } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { placementIn } from "./explain.ts";
 import { changesBetween, type ObjectChange, renderChanges } from "./changes.ts";
 import { type PlacementName, type PlacementOnHub, readPlacement, snapshotAt } from "./read.ts";
 import { selectedNow } from "./selected.ts";
@@ -7,6 +10,8 @@ import { selectedNow } from "./selected.ts";
 /** What would be placed, compared with what is, before it is. */
 
 export interface DiffQuestion extends PlacementName {
+  /** The placement as it is to be, whose selectors count. Undefined: as it is. */
+  readonly file?: { readonly name: string; readonly text: string } | undefined;
   /** Index of a snapshot. Undefined: the latest. */
   readonly from: number | undefined;
   /** Index of a snapshot. Undefined: what is selected on the hub now. */
@@ -29,13 +34,27 @@ export async function diffOnHub(
   const from = sideOf(found, question.from);
   const to =
     question.to === undefined
-      ? { name: "the hub", objects: await selectedNow(hub, found.placement, signal), index: undefined }
+      ? {
+          name: "the hub",
+          objects: await selectedNow(hub, wantedOf(found, question), signal),
+          index: undefined,
+        }
       : sideOf(found, question.to);
   const changes = changesBetween(from.objects, to.objects);
   const having = found.snapshots.find((it) => it.index === to.index)?.clusters ?? [];
   const all = found.bindings.map((it) => it.spec.targetCluster).toSorted();
   const others = all.filter((it) => !having.includes(it));
   return { from: from.name, to: to.name, changes, clusters: changes.length === 0 ? [] : others };
+}
+
+function wantedOf({ placement, kind }: PlacementOnHub, { file, name }: DiffQuestion): Placement {
+  if (file === undefined) return placement;
+  const wanted = placementIn(file);
+  if (wanted.kind === kind && wanted.metadata.name === name) return { ...placement, spec: wanted.spec };
+  throw new FleetError(
+    "OPTION_INVALID",
+    `${file.name} has ${wanted.kind} ${wanted.metadata.name}, not ${kind} ${name}`,
+  );
 }
 
 function sideOf(

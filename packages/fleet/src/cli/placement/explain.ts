@@ -126,7 +126,7 @@ function onlyOf(explanation: Explanation, cluster: string | undefined): Explanat
 }
 
 /** The one placement of a file. */
-function placementIn({ name, text }: { readonly name: string; readonly text: string }): Placement {
+export function placementIn({ name, text }: { readonly name: string; readonly text: string }): Placement {
   const found = parseManifests(text, name).filter(isPlacement);
   const [first] = found;
   if (first !== undefined && found.length === 1) return first;
