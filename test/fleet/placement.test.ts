@@ -215,6 +215,19 @@ it("the status of an object in its one member is that of the object on the hub, 
   await eventuallyOne(hub, DEPLOYMENTS, objectKey(name, name), (it) => it.status?.readyReplicas === 1);
 });
 
+it("a placement that is deleted with the strategy to abandon its objects leaves them in the member", async () => {
+  const strategy = { deleteStrategy: { propagationPolicy: "Abandon" } };
+  await hub.mergePatch(CLUSTER_RESOURCE_PLACEMENTS, named("mirrored"), { spec: { strategy } });
+  await hub.delete(CLUSTER_RESOURCE_PLACEMENTS, named("mirrored"));
+  await eventually(hub, CLUSTER_RESOURCE_PLACEMENTS, (all) =>
+    all.every((it) => it.metadata.name !== "mirrored"),
+  );
+  const left = await fleet.client("a").get(DEPLOYMENTS, objectKey("mirrored", "mirrored"));
+  expect(left.metadata).not.toHaveProperty("deletionTimestamp");
+  expect(left.metadata.ownerReferences ?? []).toEqual([]);
+  await fleet.client("a").get(NAMESPACES, named("mirrored"));
+});
+
 it("a placement that is deleted leaves the members, and its Works go", async () => {
   await hub.delete(CLUSTER_RESOURCE_PLACEMENTS, named("shop"));
   await eventually(hub, CLUSTER_RESOURCE_BINDINGS, (all) =>
