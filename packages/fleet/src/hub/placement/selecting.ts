@@ -63,7 +63,17 @@ export function createSelecting(
     collectMs: options.collectMs ?? DEFAULT_PACE.collectMs,
   };
   const evaluations = new OwnPace(deps.clock, EVALUATION_PACE);
-  const parts = { client, informers, resources, outcomes, pace, evaluations, compared: new Map(), deps };
+  const parts = {
+    client,
+    informers,
+    contents,
+    resources,
+    outcomes,
+    pace,
+    evaluations,
+    compared: new Map(),
+    deps,
+  };
   return {
     controllers: [
       createPlacementStatus({ client, informers, contents, outcomes, deps }),

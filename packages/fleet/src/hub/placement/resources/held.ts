@@ -11,7 +11,8 @@ import { contentOf } from "#placement/selection/content.ts";
 import { identifierIn, orderKey, type SelectedObject } from "#placement/selection/select.ts";
 import { latestOf } from "#placement/snapshots/history.ts";
 import { resourceHash } from "#placement/snapshots/parts.ts";
-import { indexOfResources, isComplete, isMaster } from "#placement/snapshots/resources.ts";
+import { isMaster } from "#placement/snapshots/resources.ts";
+import { findSnapshot } from "../contents.ts";
 import type { ScopeInformers } from "../informers.ts";
 import type { SnapshotParts } from "./parts.ts";
 
@@ -19,20 +20,20 @@ import type { SnapshotParts } from "./parts.ts";
 
 /** What the latest snapshot holds, in canonical order; undefined if no snapshot exists. */
 export async function placedBefore(
-  { client }: SnapshotParts,
-  { scope }: ScopeInformers,
+  { contents }: SnapshotParts,
+  of: ScopeInformers,
   snapshots: readonly ResourceSnapshot[],
   signal: AbortSignal,
 ): Promise<SelectedObject[] | undefined> {
   const latest = latestOf(snapshots.filter(isMaster), RESOURCE_INDEX_LABEL);
-  if (latest === undefined || !isComplete(latest, snapshots)) return undefined;
-  const parts = snapshots.filter((it) => indexOfResources(it) === indexOfResources(latest));
-  const read = await Promise.all(
-    parts.map((it) => client.get(scope.resourceSnapshots, keyOf(it), { signal })),
-  );
-  return read
-    .flatMap((it) => it.spec.selectedResources.map(selectedBefore))
-    .toSorted((a, b) => byText(orderKey(a.id), orderKey(b.id)));
+  if (latest === undefined) return undefined;
+  const { name, namespace } = latest.metadata;
+  const snapshot = findSnapshot(of, namespace, name);
+  if (snapshot === undefined) return undefined;
+  const { parts } = await contents.read(of, snapshot, { signal });
+  return parts
+    .flatMap((it) => it.resources.map(selectedBefore))
+    .toSorted((x, y) => byText(orderKey(x.id), orderKey(y.id)));
 }
 
 function selectedBefore(object: KubeObject): SelectedObject {

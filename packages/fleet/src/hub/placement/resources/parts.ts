@@ -2,6 +2,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { SnapshotPace } from "#placement/snapshots/pace.ts";
+import type { ContentsCache } from "../contents.ts";
 import type { PlacementInformers, ScopeInformers } from "../informers.ts";
 import type { OwnPace } from "../pace.ts";
 import type { Outcomes } from "./outcomes.ts";
@@ -10,6 +11,7 @@ import type { Resources } from "./resources.ts";
 export interface SnapshotParts {
   readonly client: KubeClient;
   readonly informers: PlacementInformers;
+  readonly contents: ContentsCache;
   readonly resources: Resources;
   readonly outcomes: Outcomes;
   readonly pace: SnapshotPace;

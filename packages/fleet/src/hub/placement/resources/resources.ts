@@ -71,8 +71,8 @@ export class Resources implements AsyncDisposable {
     const { discover, definitions, deps } = this.#parts;
     const before = this.#kinds;
     const kinds = withDefinitions(await discover(before, signal), definitions.store.list());
-    if (!sameJson(before?.groups, kinds.groups)) {
-      this.#kinds = kinds;
+    this.#kinds = kinds;
+    if (before === undefined || !isSame(before, kinds)) {
       for (const { group, problem } of kinds.groups)
         if (problem !== undefined && before?.isBroken(group) !== true)
           deps.log.warn("an API group cannot be read; what is placed of it stays as it is", {
@@ -152,4 +152,12 @@ export class Resources implements AsyncDisposable {
   #enqueueAll(): void {
     for (const it of this.#placements) this.onChange(it);
   }
+}
+
+/** Whether two tables say the same, in whatever words of what is broken. */
+function isSame(a: KindTable, b: KindTable): boolean {
+  const [one, other] = [a, b].map(({ groups }) =>
+    groups.map(({ problem, ...rest }) => ({ ...rest, isBroken: problem !== undefined })),
+  );
+  return sameJson(one, other);
 }
