@@ -64,11 +64,17 @@ export class OwnWrites<T extends KubeObject> implements Disposable {
 
   /** @param object - As the server returned it, or what `trim` of the informer leaves of that. */
   note(object: T): void {
-    const { informer, valueOf, isCreator = false, clock } = this.#options;
+    const { informer, isCreator = false } = this.#options;
+    if (isCreator || informer.store.get(keyOf(object)) !== undefined) this.noteCreated(object);
+    else this.#forget(keyOf(object));
+  }
+
+  /** As `note`, of an object that the informer cannot have yet. */
+  noteCreated(object: T): void {
+    const { informer, valueOf, clock } = this.#options;
     const key = keyOf(object);
     this.#forget(key);
     const seen = informer.store.get(key);
-    if (seen === undefined && !isCreator) return;
     if (seen !== undefined && isAsNew(seen, object)) return;
     const value = valueOf(object);
     this.#written.set(key, { object, value, atMs: clock.monotonic() });

@@ -34,7 +34,7 @@ export function createRolloutParts(parts: Omit<RolloutParts, "bindingWrites" | "
 
 /** Those of one scope. */
 export function bindingsOf(
-  { bindingWrites }: RolloutParts,
+  { bindingWrites }: Pick<RolloutParts, "bindingWrites">,
   scope: ScopeInformers,
 ): OwnWrites<ResourceBinding> {
   const found = bindingWrites.get(scope);

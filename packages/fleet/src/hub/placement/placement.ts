@@ -40,7 +40,7 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   const { client, hub, informers, deps } = parts;
   const rollout = createRolloutParts({ client, informers, members: hub.members, deps });
   const scopes = [informers.cluster, informers.namespaced];
-  const scheduling = { client, scopes, members: hub.members, namespaces: hub.namespaces, deps };
+  const scheduling = { ...rollout, namespaces: hub.namespaces };
   const { controllers, resources, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));
   return [
     ...controllers,

@@ -27,6 +27,7 @@ import type {
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { type FakeMember, fakeMember } from "#placement/scheduling/cluster.fake.ts";
 import { createPlacementInformers } from "../informers.ts";
+import { createRolloutParts } from "../parts.ts";
 import { CLUSTER_SCOPE, type PlacementScope, SCOPES } from "../scopes.ts";
 import { createSchedulers } from "./controller.ts";
 
@@ -40,9 +41,9 @@ async function startProgram(): Promise<void> {
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
   const informers = createPlacementInformers(client, deps);
   const members = createInformer(client, MEMBER_CLUSTERS, {}, deps);
-  const scopes = [informers.cluster, informers.namespaced];
   const namespaces = createInformer(client, NAMESPACES, {}, deps);
-  ({ controllers } = createSchedulers({ client, scopes, members, namespaces, deps }));
+  const rollout = createRolloutParts({ client, informers, members, deps });
+  ({ controllers } = createSchedulers({ ...rollout, namespaces }));
   for (const it of controllers) await it.start(stop.signal);
   await settled();
 }
@@ -371,5 +372,27 @@ describe("the scheduler", () => {
     await settled();
     expect(bindings()).toEqual([]);
     expect(client.objects(CLUSTER_SCOPE.placements)).toEqual([]);
+  });
+
+  it("does not pick others for the clusters that it has just picked, before it sees their bindings", async () => {
+    const turns = async (): Promise<void> => {
+      for (let turn = 0; turn < 10; turn += 1) await clock.advance(10);
+    };
+    seedMembers("a");
+    seedPlacement({ placementType: "PickN", numberOfClusters: 0 });
+    await startProgram();
+    client.deafTo.add(CLUSTER_SCOPE.bindings.plural);
+    const annotate = (annotations: object): Promise<unknown> =>
+      client.mergePatch(CLUSTER_SCOPE.policySnapshots, objectKey(undefined, "p-0"), {
+        metadata: { annotations },
+      });
+    await annotate({ [NUMBER_OF_CLUSTERS_ANNOTATION]: "1" });
+    await turns();
+    expect(placed()).toBe("a:Scheduled");
+    seedMembers("b");
+    await annotate({ [PLACEMENT_GENERATION_ANNOTATION]: "2" });
+    await turns();
+    expect(placed()).toBe("a:Scheduled");
+    expect(snapshotStatus()?.observedCRPGeneration).toBe(2);
   });
 });

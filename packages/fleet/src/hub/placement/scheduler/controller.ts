@@ -5,9 +5,9 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
+import type { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
 import type { Change, Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
-import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
   PARENT_PLACEMENT_LABEL,
@@ -33,16 +33,13 @@ import type { Outcome } from "#placement/scheduling/outcome.ts";
 import { type Schedule, schedule, type Task } from "#placement/scheduling/schedule.ts";
 import { generationOf, policyOf, snapshotInForce } from "#placement/scheduling/snapshot.ts";
 import { OF_CLUSTER, OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
+import { bindingsOf, type RolloutParts } from "../parts.ts";
 import { type ClusterChange, Fleet } from "./fleet.ts";
 import { concerns, type Known } from "./triggers.ts";
 import { deleteBindings, writeSchedule } from "./write.ts";
 
-interface Parts {
-  readonly client: KubeClient;
-  readonly scopes: readonly ScopeInformers[];
-  readonly members: Informer<MemberCluster>;
+interface Parts extends Pick<RolloutParts, "client" | "informers" | "bindingWrites" | "members" | "deps"> {
   readonly namespaces: Informer<Namespace>;
-  readonly deps: RuntimeDeps;
 }
 
 interface Schedulers extends Disposable {
@@ -50,10 +47,12 @@ interface Schedulers extends Disposable {
 }
 
 /** Policy snapshots to bindings: one controller for each scope of placements. */
-export function createSchedulers({ client, scopes, members, namespaces, deps }: Parts): Schedulers {
+export function createSchedulers(parts: Parts): Schedulers {
+  const { members, namespaces, deps } = parts;
   const fleet = new Fleet(members, deps.clock);
-  const controllers = scopes.map((informers) => {
-    const scheduler = new Scheduler({ client, informers, fleet, namespaces, deps });
+  const controllers = [parts.informers.cluster, parts.informers.namespaced].map((informers) => {
+    const writes = bindingsOf(parts, informers);
+    const scheduler = new Scheduler({ client: parts.client, informers, writes, fleet, namespaces, deps });
     const controller = createController(
       {
         name: `${informers.scope.placements.kind.toLowerCase()}-scheduler`,
@@ -99,6 +98,7 @@ function isForOthers({ before, after }: Change<ResourceBinding>): boolean {
 interface SchedulerParts {
   readonly client: KubeClient;
   readonly informers: ScopeInformers;
+  readonly writes: OwnWrites<ResourceBinding>;
   readonly fleet: Fleet;
   readonly namespaces: Informer<Namespace>;
   readonly deps: RuntimeDeps;
@@ -114,7 +114,7 @@ class Scheduler {
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
-    const { client, informers } = this.#parts;
+    const { client, informers, writes } = this.#parts;
     const { scope } = informers;
     const placement = informers.placements.store.get(key);
     if (placement === undefined) return this.#forget(key);
@@ -124,7 +124,7 @@ class Scheduler {
     await addFinalizer(client, scope.placements, placement, { finalizer: SCHEDULER_FINALIZER, signal });
     const { result, againInMs } = this.#decide(key, placement, snapshot);
     const version = { name: snapshot.metadata.name, hash: snapshot.spec.policyHash };
-    await writeSchedule({ client, of: scope.bindings, snapshot: version, signal }, result);
+    await writeSchedule({ client, of: scope.bindings, writes, snapshot: version, signal }, result);
     await this.#report(snapshot, result.outcome, signal);
     return againInMs === undefined || againInMs === Infinity ? {} : { requeueAfterMs: Math.ceil(againInMs) };
   }
@@ -139,7 +139,7 @@ class Scheduler {
     { spec }: Placement,
     snapshot: SchedulingPolicySnapshot,
   ): { readonly result: Schedule; readonly againInMs: number | undefined } {
-    const { informers, fleet } = this.#parts;
+    const { writes, fleet } = this.#parts;
     const { namespace, name } = splitKey(key);
     const wanted = policyOf(snapshot);
     const policy = this.#compiled(key, snapshot, wanted);
@@ -149,7 +149,7 @@ class Scheduler {
       snapshot: { name: snapshot.metadata.name, hash: snapshot.spec.policyHash },
       count: wanted?.numberOfClusters ?? 0,
       clusters: fleet.clusters(),
-      bindings: [...informers.bindings.store.byIndex(OF_PLACEMENT, key)],
+      bindings: writes.list(key),
       isLost: (cluster: string) => this.#hasMailbox(cluster),
     };
     const settings = executionSettings(spec.policy);

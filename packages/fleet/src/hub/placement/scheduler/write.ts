@@ -5,6 +5,7 @@ import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
+import type { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { POLICY_HASH_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import {
@@ -32,7 +33,7 @@ async function forEach<T>(items: readonly T[], write: (item: T) => Promise<void>
 
 /** The bindings of a placement that is deleted go with it; what they placed is removed by those who placed it. */
 export async function deleteBindings(
-  { client, of, signal }: Omit<Target, "snapshot">,
+  { client, of, signal }: Pick<Target, "client" | "of" | "signal">,
   bindings: readonly ResourceBinding[],
 ): Promise<void> {
   await forEach(bindings, async (binding) => {
@@ -47,6 +48,8 @@ export async function deleteBindings(
 interface Target {
   readonly client: KubeClient;
   readonly of: Resource<ResourceBinding>;
+  /** By which the next pass sees what this one wrote. */
+  readonly writes: OwnWrites<ResourceBinding>;
   readonly snapshot: PolicyVersion;
   readonly signal: AbortSignal;
 }
@@ -63,9 +66,12 @@ export async function writeSchedule(
   await forEach(unschedule, (it) => unscheduleBinding(target, it));
 }
 
-async function createBinding({ client, of, signal }: Target, binding: ResourceBinding): Promise<void> {
+async function createBinding(
+  { client, of, writes, signal }: Target,
+  binding: ResourceBinding,
+): Promise<void> {
   try {
-    await client.create(of, binding, { fieldManager: PLACEMENT_MANAGER, signal });
+    writes.noteCreated(await client.create(of, binding, { fieldManager: PLACEMENT_MANAGER, signal }));
   } catch (error) {
     if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
     // Of the last pass, and not in the store yet.
@@ -107,11 +113,14 @@ function versionOf({ metadata: { uid, resourceVersion } }: ResourceBinding): obj
 }
 
 async function patchWith(
-  { client, of, signal }: Target,
+  { client, of, writes, signal }: Target,
   binding: ResourceBinding,
   patch: object,
 ): Promise<void> {
-  await client
-    .mergePatch(of, keyOf(binding), patch, { fieldManager: PLACEMENT_MANAGER, signal })
-    .catch(ignoreNotFound);
+  try {
+    const options = { fieldManager: PLACEMENT_MANAGER, signal };
+    writes.note(await client.mergePatch(of, keyOf(binding), patch, options));
+  } catch (error) {
+    ignoreNotFound(error);
+  }
 }
