@@ -1,8 +1,10 @@
+import { compileHealth } from "@fairlead/fairlead/member/health.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
+  type ClusterUpgrade,
   GATES,
   RELEASE_CATALOGS,
   UPDATE_GROUP_LABEL,
@@ -14,7 +16,8 @@ import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networkin
 import { CRON_JOBS, type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { startFleet, type TestFleet } from "../support/fleet.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { deploy, startFleet, type TestFleet } from "../support/fleet.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** Update runs from the hub to the Jobs that upgrade members. No controller of Jobs runs: the test is one. */
@@ -27,7 +30,7 @@ let version = "";
 let older = "";
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: MEMBERS, upgradable: MEMBERS });
+  fleet = await startFleet({ members: MEMBERS, upgradable: MEMBERS, compileRule: compileHealth });
   const { gitVersion } = (await fleet.client("a").request("GET", "/version")) as { gitVersion: string };
   version = gitVersion.replace(/^v|\+.*$/g, "");
   older = version.replace(/\.(\d+)\.\d+$/, (_all, minor) => `.${Number(minor) - 1}.7`);
@@ -166,6 +169,44 @@ describe("an update run", () => {
     await until("again", (it) => it.status?.status.state === "Pending");
     await hub().delete(UPDATE_RUNS, keyOf(failed));
     await eventually(hub(), GATES, (all) => all.every((it) => it.spec.target.id !== uid));
+  });
+
+  it("with a health check measures members until it has ended, and fails one whose services lose their endpoints", async () => {
+    const upgrade = (isSo: (it: ClusterUpgrade) => boolean) =>
+      eventuallyOne(hub(), CLUSTER_UPGRADES, objectKey(mailboxOf("a"), "a"), isSo);
+    await setNode("a", older);
+    await upgrade((it) => it.status?.nodes?.[0]?.kubernetesVersion === older);
+    await deploy(fleet.client("a"), { name: "shop", addresses: ["10.0.0.7"] });
+    const health = {
+      toleratedSeconds: 0,
+      rules: [
+        {
+          name: "shop is there",
+          expression: "object.now.servicesWithoutEndpoints <= object.before.servicesWithoutEndpoints",
+        },
+      ],
+    };
+    await hub().create(UPDATE_RUNS, {
+      metadata: { name: "judged" },
+      spec: {
+        strategy: { stages: [{ name: "one", groups: [{ name: "a" }], health }] },
+        managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: version } },
+        state: "Run",
+      },
+    });
+    await until(
+      "judged",
+      (it) => it.status?.stages[0]?.groups[0]?.members[0]?.before?.["readyEndpoints"] === 1,
+    );
+    const key = objectKey("work", "shop-abcde");
+    const endpoints = [{ addresses: ["10.0.0.7"], conditions: { ready: false } }];
+    await fleet.client("a").mergePatch(ENDPOINT_SLICES, key, { endpoints });
+    const ended = await until("judged", (it) => it.status?.outcome !== undefined);
+    expect(ended.status?.stages[0]?.groups[0]?.members[0]?.status.error).toEqual({
+      code: "Unhealthy",
+      message: "shop is there",
+    });
+    await upgrade((it) => it.spec.measure === undefined);
   });
 
   it("is created and started by a profile when a catalog has a newer version", async () => {

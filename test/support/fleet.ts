@@ -148,6 +148,7 @@ export interface FleetOptions {
   readonly nodeImages?: Readonly<Record<string, string>>;
   /** Places resources: the hub reads everything, and members apply with all rights. Default: false. */
   readonly placement?: boolean;
+  readonly compileRule?: HubOptions["compileRule"];
   /** Members that may upgrade their clusters. Default: none. */
   readonly upgradable?: readonly string[];
   /** What each program is given in the place of its clients, each time it starts. Default: these. */
@@ -172,6 +173,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
       const lease = {
         ...(leaseSeconds === undefined ? {} : { leaseSeconds }),
         ...(forceDeleteSeconds === undefined ? {} : { forceDeleteSeconds }),
+        ...defined({ compileRule: options.compileRule }),
       };
       await using running = await startHub(
         client,

@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { compileHealth } from "#member/health.ts";
 import { startHub } from "@fairlead/fleet/hub/hub.ts";
 import { keepWebhook, runWebhook, type WebhookOptions } from "@fairlead/fleet/hub/webhook/webhook.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
@@ -43,7 +44,7 @@ export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun
       void keepPresence(client, lease, deps, leading);
     }
     if (webhook !== undefined) void keepWebhook(client, webhook, deps, leading);
-    await using _hub = await startHub(client, run.hub, deps, leading);
+    await using _hub = await startHub(client, { compileRule: compileHealth, ...run.hub }, deps, leading);
     ready();
     await untilAborted(leading);
   });

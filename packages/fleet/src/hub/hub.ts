@@ -14,6 +14,7 @@ import { createForcedCleanup } from "./membership/forced-cleanup.ts";
 import { LeaseTracker } from "./membership/leases.ts";
 import { createMesh } from "./mesh/reconcile.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
+import type { CompileRule } from "#updates/clusters/judge.ts";
 import { installPolicies } from "#authz/policies/install.ts";
 import type { SelectingOptions } from "./placement/selecting.ts";
 import { startPlacement } from "./placement/placement.ts";
@@ -42,6 +43,8 @@ export interface HubOptions extends Partial<MembershipOptions> {
   readonly placement?: boolean;
   /** What placements select. */
   readonly selecting?: SelectingOptions;
+  /** Evaluates rules of health checks of update runs. Default: they cannot be evaluated. */
+  readonly compileRule?: CompileRule;
   /** Undefined: profiles and backends are left to others. */
   readonly trafficManager?: ((client: KubeClient, deps: RuntimeDeps) => TrafficManagerOptions) | undefined;
 }
@@ -99,7 +102,7 @@ interface Parts {
 function createControllers(
   parts: Parts,
   leases: LeaseTracker,
-  { trafficManager, isBesideOthers = false, ...given }: HubOptions,
+  { trafficManager, compileRule, isBesideOthers = false, ...given }: HubOptions,
 ): readonly Controller[] {
   const options: MembershipOptions = { ...HUB_DEFAULTS, ...given };
   return [
@@ -110,7 +113,7 @@ function createControllers(
           createIdentity(parts),
           createMesh(parts),
           createIdentities(parts),
-          createUpdateRuns(parts),
+          createUpdateRuns({ ...parts, compile: compileRule }),
           createUpgradeProfiles(parts),
         ]),
     createServices(parts),

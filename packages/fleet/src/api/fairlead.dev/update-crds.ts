@@ -18,6 +18,7 @@ import {
   CLUSTER_UPDATE,
   IMAGE_VERSION,
   KUBERNETES_VERSION,
+  MEASUREMENTS,
   NAME,
   NAME_RULE,
   rules,
@@ -351,6 +352,7 @@ const UPGRADE = kind(
             { "id!": text(undefined, { minLength: 1, maxLength: 64 }), "target!": TARGET },
             "What to do. Absent: the member only reports.",
           ),
+          measure: bool("Whether the member reports measurements."),
         }),
         status: object({
           kubernetesVersion: text("Of the API server.", { maxLength: 128 }),
@@ -372,6 +374,10 @@ const UPGRADE = kind(
             message: text(undefined, { maxLength: 4096 }),
           }),
           observedAt: time(),
+          measurements: {
+            ...MEASUREMENTS,
+            description: "Numbers that health checks of stages read. Other programs may add some.",
+          },
         }),
       },
       "An upgrade of one member. The hub writes the spec, the member the status.",

@@ -1,9 +1,11 @@
 import { isObject } from "@fairlead/base/json.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import type { ClusterUpgradeStatus, UpgradeNode } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type { ClusterUpgradeStatus, Measurements, UpgradeNode } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { serviceOfLocalSlice } from "../informers.ts";
 
 /** Labels of a Node that name its image, the first that is there. */
 const IMAGE_LABELS = ["fairlead.dev/node-image", "kubernetes.azure.com/node-image-version"] as const;
@@ -34,4 +36,25 @@ function describeNode({ metadata: { name, labels }, status }: Node): UpgradeNode
 
 function withoutPrefix(version: string): string {
   return version.replace(/^v/, "");
+}
+
+/** What health checks of update runs read: nodes, and the endpoints of the Services of this cluster. */
+export function measure(nodes: readonly UpgradeNode[], slices: Iterable<EndpointSlice>): Measurements {
+  const ready = new Map<string, number>();
+  let endpoints = 0;
+  for (const slice of slices)
+    for (const service of serviceOfLocalSlice(slice)) {
+      const all = slice.endpoints ?? [];
+      endpoints += all.length;
+      const count = all.filter((it) => it.conditions?.ready !== false).length;
+      ready.set(service, (ready.get(service) ?? 0) + count);
+    }
+  const counts = [...ready.values()];
+  return {
+    nodes: nodes.length,
+    readyNodes: nodes.filter((it) => it.ready).length,
+    endpoints,
+    readyEndpoints: counts.reduce((sum, it) => sum + it, 0),
+    servicesWithoutEndpoints: counts.filter((it) => it === 0).length,
+  };
 }

@@ -8,7 +8,7 @@ import { watching } from "@fairlead/kube/controller/source.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import type { Controller, ReconcileResult } from "@fairlead/kube/types.ts";
+import type { Controller, Informer } from "@fairlead/kube/types.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   CLUSTER_UPGRADES,
@@ -17,13 +17,15 @@ import {
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { EXTERNAL_ENGINE, localUpgrader } from "#updates/engines/local.ts";
-import { UPGRADE_LABEL, type UpgradeOperation } from "#updates/engines/upgrader.ts";
+import { type ReadCluster, UPGRADE_LABEL, type UpgradeOperation } from "#updates/engines/upgrader.ts";
 import type { Ranges } from "../membership/ranges.ts";
 import { membershipOf, type Session } from "../session.ts";
-import { readCluster } from "./cluster.ts";
+import { measure, readCluster } from "./cluster.ts";
 
 /** While an upgrade is in progress the version of the API server, which no watch reports, is read so often. Unit: milliseconds. */
 const LOOK_MS = 30_000;
+/** The same for measurements, while the hub wants them. */
+const MEASURE_MS = 10_000;
 
 /** The one object that it is about. */
 export function upgradeKey({ cluster }: Pick<Session, "cluster">): ObjectKey {
@@ -52,12 +54,14 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
       name: "member-upgrades",
       reconcile: async (_key, signal) => {
         const upgrade = upgrades.store.get(key);
-        if (upgrade === undefined || isDeleting(upgrade) || membershipOf(session) !== "join") return;
+        if (upgrade === undefined || isDeleting(upgrade) || membershipOf(session) !== "join") return {};
         // Not before: members that are not upgraded this way may not read Jobs.
         if (upgrade.spec.operation !== undefined && upgrade.spec.engine.startsWith("Job:"))
           jobs.start(stop.signal);
         const act = upgrade.spec.engine === EXTERNAL_ENGINE ? lookOn : carryOut;
-        return act(session, nodes.store.list(), upgrade, signal);
+        const state = await act(session, (at) => readState(session, nodes, upgrade, at), upgrade, signal);
+        if (upgrade.spec.measure === true) return { requeueAfterMs: MEASURE_MS };
+        return state === "Running" ? { requeueAfterMs: LOOK_MS } : {};
       },
       concurrency: 1,
       sources: [watching(upgrades, always), watching(nodes, always)],
@@ -82,25 +86,37 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
   };
 }
 
+async function readState(
+  { local, here }: Session,
+  nodes: Informer<Node>,
+  { spec }: ClusterUpgrade,
+  signal: AbortSignal,
+): Promise<Omit<ClusterUpgradeStatus, "operation">> {
+  const cluster = await readCluster(local, nodes.store.list(), signal);
+  if (spec.measure !== true) return cluster;
+  return { ...cluster, measurements: measure(cluster.nodes ?? [], here.slices.store.list()) };
+}
+
+type OperationState = NonNullable<ClusterUpgradeStatus["operation"]>["state"];
+
 /** Of an upgrade that another program carries out and reports. */
 async function lookOn(
   session: Session,
-  nodes: Iterable<Node>,
+  read: ReadCluster,
   upgrade: ClusterUpgrade,
   signal: AbortSignal,
-): Promise<ReconcileResult | void> {
-  await report(session, upgrade, await readCluster(session.local, nodes, signal), signal);
-  if (upgrade.status?.operation?.state === "Running") return { requeueAfterMs: LOOK_MS };
+): Promise<OperationState | undefined> {
+  await report(session, upgrade, await read(signal), signal);
+  return upgrade.status?.operation?.state;
 }
 
 async function carryOut(
   session: Session,
-  nodes: Iterable<Node>,
+  read: ReadCluster,
   upgrade: ClusterUpgrade,
   signal: AbortSignal,
-): Promise<ReconcileResult | void> {
+): Promise<OperationState | undefined> {
   const { engine, operation } = upgrade.spec;
-  const read = (at: AbortSignal) => readCluster(session.local, nodes, at);
   const before = upgrade.status?.operation;
   // What has ended stays so: Jobs are deleted some time after their end.
   const hasEnded = operation !== undefined && before?.id === operation.id && before.state !== "Running";
@@ -111,7 +127,7 @@ async function carryOut(
       { ...(await read(signal)), ...(before === undefined ? {} : { operation: before }) },
       signal,
     );
-    return;
+    return before?.state;
   }
   const status = await attempt(operation, read, signal, async () => {
     const upgrader = localUpgrader(engine, session.local, read);
@@ -121,7 +137,7 @@ async function carryOut(
     return upgrader.observe(operation, signal);
   });
   await report(session, upgrade, status, signal);
-  if (status.operation?.state === "Running") return { requeueAfterMs: LOOK_MS };
+  return status.operation?.state;
 }
 
 /** What cannot be done however often it is tried is a failed operation. */

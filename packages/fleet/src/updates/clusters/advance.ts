@@ -86,13 +86,20 @@ function proceed(walk: Walk): void {
   const isNewAttempt = walk.attempt > (status.attempt ?? 0);
   if (isFinal(state) || (state === "Failed" && !isNewAttempt)) return;
   if (isNewAttempt) beginAttempt(walk);
-  for (const it of members(status)) collect(walk, it);
+  collectAll(walk);
   applySkips(walk);
   for (const it of status.stages) rollUpSkipped(walk, it);
   if (selectImages(walk)) advanceStages(walk);
   for (const it of status.stages) countFailures(walk, it);
   rollUp(walk);
   if (run.spec.state === "Run") status.attempt = walk.attempt;
+}
+
+function collectAll(walk: Walk): void {
+  for (const stage of walk.status.stages) {
+    const check = walk.status.strategy?.stages.find((it) => it.name === stage.name)?.health;
+    for (const group of stage.groups) for (const it of group.members) collect(walk, it, check);
+  }
 }
 
 /** One after another. */

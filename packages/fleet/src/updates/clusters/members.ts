@@ -2,16 +2,18 @@ import { defined } from "@fairlead/base/defined.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 import type {
   ClusterUpgradeStatus,
+  HealthCheck,
   MemberUpdateStatus,
   UpdateRun,
   UpgradeTarget,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { judge } from "./judge.ts";
 import { releasesIn, type UpdateMember } from "./fleet.ts";
 import { chooseImages, familiesOf } from "./images.ts";
 import { windowAt, type WindowState } from "./schedule.ts";
 import { isAtTarget, missingOf } from "./target.ts";
 import { checkVersion, isNewer } from "./version-rules.ts";
-import { fail, isKnown, setState, type Walk } from "./walk.ts";
+import { fail, isKnown, type Observed, setState, type Walk } from "./walk.ts";
 
 /** Decisions about one member: whether its upgrade begins, and how it ended. */
 
@@ -31,8 +33,14 @@ export function windowOf(walk: Walk, member: UpdateMember | undefined): WindowSt
   return windowAt(type === "NodeImageOnly" ? schedules?.nodeOS : schedules?.kubernetes, walk.facts.nowMs);
 }
 
+/** Whether a stage judges its members by measurements that one does not report yet. */
+export function lacksMeasurements({ status }: Walk, stage: string, observed: Observed): boolean {
+  const isJudged = status.strategy?.stages.find((it) => it.name === stage)?.health !== undefined;
+  return isJudged && isKnown(observed) && observed.measurements === undefined;
+}
+
 /** Whether a member whose turn it is can begin. */
-export function decide(walk: Walk, name: string): Decision {
+export function decide(walk: Walk, name: string, stage: string): Decision {
   const member = walk.facts.members.get(name);
   if (member === undefined) return { is: "skip", message: "the member has left the fleet" };
   if (member.upgrader === undefined)
@@ -44,7 +52,9 @@ export function decide(walk: Walk, name: string): Decision {
   const observed = walk.facts.observe(name);
   if (observed === undefined) return { is: "wait", message: "the state of the cluster is not known yet" };
   if (!isKnown(observed)) return { is: "wait", message: observed.problem };
-  return decideVersion(walk, member, observed) ?? decideUpgrade(walk, member, observed);
+  const decision = decideVersion(walk, member, observed) ?? decideUpgrade(walk, member, observed);
+  if (decision.is !== "begin" || !lacksMeasurements(walk, stage, observed)) return decision;
+  return { is: "wait", message: "the member reports no measurements yet" };
 }
 
 /** Of a member whose version permits the upgrade. */
@@ -122,6 +132,10 @@ export function follow(walk: Walk, member: MemberUpdateStatus, decision: Decisio
       attempt: walk.attempt,
       operationId: operationIdOf(walk.run, walk.attempt),
     });
+    delete member.engineEndTime;
+    delete member.unhealthySince;
+    const observed = walk.facts.observe(member.name);
+    if (isKnown(observed) && observed.measurements !== undefined) member.before = observed.measurements;
   } else if (decision.is === "fail") {
     fail(walk, member.status, decision.code, decision.message);
     member.attempt = walk.attempt;
@@ -133,7 +147,7 @@ export function follow(walk: Walk, member: MemberUpdateStatus, decision: Decisio
 }
 
 /** What became of a member that is being upgraded. */
-export function collect(walk: Walk, member: MemberUpdateStatus): void {
+export function collect(walk: Walk, member: MemberUpdateStatus, check: HealthCheck | undefined): void {
   if (member.status.state !== "Running") return;
   const observed = walk.facts.observe(member.name);
   delete member.message;
@@ -143,19 +157,25 @@ export function collect(walk: Walk, member: MemberUpdateStatus): void {
   if (!isKnown(observed)) return void (member.message = observed.problem);
   const { operation } = observed;
   if (operation !== undefined && operation.id === member.operationId)
-    conclude(walk, member, { ...observed, operation });
+    conclude(walk, member, { ...observed, operation }, check);
 }
 
 function conclude(
   walk: Walk,
   member: MemberUpdateStatus,
   observed: ClusterUpgradeStatus & Required<Pick<ClusterUpgradeStatus, "operation">>,
+  check: HealthCheck | undefined,
 ): void {
   const { state, message } = observed.operation;
   if (state === "Failed")
     return fail(walk, member.status, "UpgradeFailed", message ?? "the engine reports no reason");
-  if (state === "Running") return void Object.assign(member, defined({ message }));
+  if (state === "Running") {
+    Object.assign(member, defined({ message }));
+    if (check !== undefined) judge(walk, member, check, { observed, phase: "during" });
+    return;
+  }
   const missing = missingOf(observed, member.target ?? { type: "Full" });
-  if (missing === undefined) setState(walk, member.status, "Completed");
+  if (missing === undefined && check !== undefined) judge(walk, member, check, { observed, phase: "after" });
+  else if (missing === undefined) setState(walk, member.status, "Completed");
   else fail(walk, member.status, "TargetNotReached", `the engine reports success, but ${missing}`);
 }

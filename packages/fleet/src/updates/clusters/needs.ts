@@ -23,6 +23,11 @@ export function operationsOf({ status }: UpdateRun): ReadonlyMap<string, Upgrade
   );
 }
 
+/** Whether the members of the current stages are judged by measurements. */
+export function measures({ status }: UpdateRun): boolean {
+  return status?.strategy?.stages.some((it) => it.health !== undefined) === true;
+}
+
 /** The members whose clusters the next step depends on: those of the current stage, or all before images are chosen for all. */
 export function membersToObserve(run: UpdateRun): string[] {
   const { spec, status } = run;

@@ -13,12 +13,13 @@ export interface Preview {
 export function previewRun(run: UpdateRun, strategy: StrategySpec | undefined, facts: Facts): Preview {
   const { status } = advance(run, strategy, facts);
   const walk: Walk = { run, status, attempt: status.attempt ?? 1, isStopping: false, facts, again: () => {} };
-  const members = status.stages.flatMap((stage) => stage.groups.flatMap((it) => it.members));
+  const members = status.stages.flatMap((it) => it.groups.flatMap((group) => group.members));
   return { status, verdicts: new Map(members.map((it) => [it.name, verdictOf(walk, it.name)])) };
 }
 
 function verdictOf(walk: Walk, name: string): string {
-  const decision = decide(walk, name);
+  // Measurements are reported once a run has started.
+  const decision = decide(walk, name, "");
   switch (decision.is) {
     case "begin":
       return "begins";

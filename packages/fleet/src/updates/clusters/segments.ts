@@ -6,7 +6,7 @@ import type {
   UpdateState,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { passGates, skipGates } from "./gates.ts";
-import { decide, follow, windowOf } from "./members.ts";
+import { decide, follow, lacksMeasurements, windowOf } from "./members.ts";
 import { windowRank } from "./schedule.ts";
 import { isFinal } from "./states.ts";
 import { fail, setState, type Walk } from "./walk.ts";
@@ -151,7 +151,7 @@ function schedule(walk: Walk, stage: UpdateStageStatus, group: UpdateGroupStatus
     if (countRunning(group) >= group.maxConcurrency) return;
     if (stage.groups.reduce((sum, it) => sum + countRunning(it), 0) >= stage.maxConcurrency) return;
     if (isReportAwaited(walk, stage, member.name)) return;
-    follow(walk, member, decide(walk, member.name));
+    follow(walk, member, decide(walk, member.name, stage.name));
     countFailures(walk, stage);
     if (isOverLimit(stage) || isOverLimit(group)) return;
   }
@@ -162,7 +162,9 @@ const REPORT_MS = 30_000;
 
 function isReportAwaited(walk: Walk, stage: UpdateStageStatus, name: string): boolean {
   const { facts } = walk;
-  if (facts.members.get(name)?.upgrader === undefined || facts.observe(name) !== undefined) return false;
+  const observed = facts.observe(name);
+  const isWithout = observed === undefined || lacksMeasurements(walk, stage.name, observed);
+  if (facts.members.get(name)?.upgrader === undefined || !isWithout) return false;
   const begunMs = Date.parse(stage.status.startTime ?? timestamp(facts.nowMs));
   if (facts.nowMs >= begunMs + REPORT_MS) return false;
   walk.again(begunMs + REPORT_MS);

@@ -9,6 +9,7 @@ import type {
   UpdateStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import type { UpdateMember } from "./fleet.ts";
+import type { CompileRule } from "./judge.ts";
 
 /** A cluster as its engine reports it, or why that is not known. */
 export type Observed = ClusterUpgradeStatus | { readonly problem: string };
@@ -20,6 +21,10 @@ export interface Facts {
   readonly observe: (member: string) => Observed | undefined;
   readonly gateState: (id: string) => Gate["spec"]["state"] | undefined;
   readonly catalogs: readonly ReleaseCatalog[];
+  /** Whether the agent of a member does not answer. Default: no. */
+  readonly isSilent?: (member: string) => boolean;
+  /** For rules of health checks. */
+  readonly compile?: CompileRule | undefined;
 }
 
 /** One pass over a run: its status is changed in place, in the order in which the run proceeds. */

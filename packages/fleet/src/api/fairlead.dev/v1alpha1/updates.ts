@@ -86,6 +86,27 @@ export interface UpdateStage extends UpdateSegment {
   groups?: UpdateSegment[];
   /** Unit: seconds. */
   afterStageWaitInSeconds?: number;
+  /** Absent: members are not judged. Addition. */
+  health?: HealthCheck;
+}
+
+/** Numbers by name, as a member reports them: `nodes`, `readyNodes`, `endpoints`, `readyEndpoints`, `servicesWithoutEndpoints`, and those of others. */
+export type Measurements = Readonly<Record<string, number>>;
+
+export interface HealthRule {
+  name: string;
+  /** CEL over `object.now`, `object.before` (measurements) and `object.phase` ("during" or "after"). */
+  expression: string;
+}
+
+/** Judges each member of a stage during its upgrade and for some time after it: one that is not healthy has failed. */
+export interface HealthCheck {
+  /** How long a member is watched after its upgrade. Absent: 300. Unit: seconds. */
+  watchSeconds?: number;
+  /** How long a rule may be broken. Absent: 120. Unit: seconds. */
+  toleratedSeconds?: number;
+  /** Absent: no more services without endpoints than before, and, after the upgrade, all nodes ready. */
+  rules?: HealthRule[];
 }
 
 export interface StrategySpec {
@@ -133,6 +154,12 @@ export interface MemberUpdateStatus {
   target?: UpgradeTarget;
   /** The attempt of the run in which it was started last. Addition. */
   attempt?: number;
+  /** What was measured when the upgrade began. Addition. */
+  before?: Measurements;
+  /** Since when a rule of the stage's health check is broken. RFC 3339. Addition. */
+  unhealthySince?: string;
+  /** When the engine ended; the member is watched from then on. RFC 3339. Addition. */
+  engineEndTime?: string;
 }
 
 export interface UpgradeTarget {
@@ -276,6 +303,8 @@ export interface ClusterUpgradeStatus {
   nodes?: UpgradeNode[];
   /** The upgrade that the engine carries out, or carried out last. */
   operation?: { id: string; state: "Running" | "Succeeded" | "Failed"; message?: string };
+  /** While `spec.measure` is true. */
+  measurements?: Measurements;
   /** RFC 3339. */
   observedAt?: string;
 }
@@ -287,6 +316,8 @@ export interface ClusterUpgrade extends KubeObject {
     engine: string;
     /** Absent: the member only reports. */
     operation?: { id: string; target: UpgradeTarget };
+    /** Whether measurements are reported. */
+    measure?: boolean;
   };
   status?: ClusterUpgradeStatus;
 }

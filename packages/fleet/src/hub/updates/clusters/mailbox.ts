@@ -24,12 +24,16 @@ export class MailboxUpgrader {
   }
 
   /** Asks for a report if the member was never asked. */
-  async observe(member: string, engine: string, signal: AbortSignal): Promise<Observed | undefined> {
+  async observe(
+    member: string,
+    { engine, measure }: { readonly engine: string; readonly measure: boolean },
+    signal: AbortSignal,
+  ): Promise<Observed | undefined> {
     const current = this.#informer.store.get(keyOf(member));
-    if (current?.spec.engine !== engine) {
+    if (current?.spec.engine !== engine || (measure && current.spec.measure !== true)) {
       await this.#write(
         member,
-        { engine, ...defined({ operation: current?.spec.operation }) },
+        { engine, ...defined({ operation: current?.spec.operation }), ...(measure ? { measure } : {}) },
         current,
         signal,
       );
@@ -57,7 +61,16 @@ export class MailboxUpgrader {
     const current = await this.#client.find(CLUSTER_UPGRADES, keyOf(member), { signal });
     if (current !== undefined && current.spec.operation?.id !== operation.id && isBusy(current))
       throw new FleetError("API_CONFLICT", `member ${member} is being upgraded by another run`);
-    await this.#write(member, { engine, operation }, current, signal);
+    const measure = current?.spec.measure === true ? { measure: true } : {};
+    await this.#write(member, { engine, operation, ...measure }, current, signal);
+  }
+
+  /** Ends the measurements of a member whose run has ended. */
+  async rest(member: string, signal: AbortSignal): Promise<void> {
+    const current = this.#informer.store.get(keyOf(member));
+    if (current?.spec.measure !== true) return;
+    const { engine, operation } = current.spec;
+    await this.#write(member, { engine, ...defined({ operation }) }, current, signal);
   }
 
   async #write(

@@ -95,7 +95,7 @@ async function decide(
     fleet
       .filter((it) => !membersInNoGroup.includes(it.name))
       .map(async (it) => {
-        const state = await upgraders.observe(it, undefined, signal);
+        const state = await upgraders.observe(it, {}, signal);
         const { kubernetesVersion, nodes = [] } = isKnown(state) ? state : {};
         return { ...it, kubernetesVersion, nodes };
       }),

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
@@ -11,7 +12,8 @@ import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { UPDATE_RUNS, type UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { advance } from "#updates/clusters/advance.ts";
 import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
-import { hasEnded, membersToObserve, operationsOf } from "#updates/clusters/needs.ts";
+import { hasEnded, measures, membersToObserve, operationsOf } from "#updates/clusters/needs.ts";
+import type { CompileRule } from "#updates/clusters/judge.ts";
 import type { Observed } from "#updates/clusters/walk.ts";
 import type { HubInformers } from "../../informers.ts";
 import { removeGates, writeGates } from "./gates.ts";
@@ -23,6 +25,8 @@ interface Parts {
   readonly informers: HubInformers;
   readonly events: EventRecorder;
   readonly deps: RuntimeDeps;
+  /** For rules of health checks. Undefined: they cannot be evaluated. */
+  readonly compile: CompileRule | undefined;
 }
 
 /**
@@ -84,6 +88,8 @@ async function reconcile(
     observe: (name) => observed.get(name),
     gateState: (id) => informers.updateGates.store.get(objectKey(undefined, id))?.spec.state,
     catalogs: [...informers.releaseCatalogs.store.list()],
+    isSilent: silentIn(informers),
+    compile: parts.compile,
   });
   const next: UpdateRun = { ...run, status };
   if (!sameJson(status, run.status)) {
@@ -91,12 +97,24 @@ async function reconcile(
     await client.update(UPDATE_RUNS, next, { subresource: "status", fieldManager: HUB_MANAGER, signal });
     if (hasEnded(next) && !hasEnded(run)) tell(events, next);
   }
-  await writeGates(client, informers, next, signal);
-  const waits = [againAtMs === undefined ? Infinity : againAtMs - nowMs];
-  for (const [name, operation] of operationsOf(next))
-    waits.push(await upgraders.start(members.get(name), operation, signal));
-  const soonestMs = Math.min(...waits);
+  const waitMs = await carryOut(parts, upgraders, { run: next, members }, signal);
+  const soonestMs = Math.min(waitMs, againAtMs === undefined ? Infinity : againAtMs - nowMs);
   return soonestMs === Infinity ? {} : { requeueAfterMs: Math.min(MAX_WAIT_MS, soonestMs) };
+}
+
+/** Does what the status of a run says. @returns After how long an engine is to be looked at again. */
+async function carryOut(
+  { client, informers }: Parts,
+  upgraders: Upgraders,
+  { run, members }: { readonly run: UpdateRun; readonly members: ReadonlyMap<string, UpdateMember> },
+  signal: AbortSignal,
+): Promise<number> {
+  await writeGates(client, informers, run, signal);
+  if (hasEnded(run) && measures(run)) for (const it of membersOfRun(run)) await upgraders.rest(it, signal);
+  let waitMs = Infinity;
+  for (const [name, operation] of operationsOf(run))
+    waitMs = Math.min(waitMs, await upgraders.start(members.get(name), operation, signal));
+  return waitMs;
 }
 
 async function observe(
@@ -106,9 +124,29 @@ async function observe(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, Observed | undefined>> {
   const operations = operationsOf(run);
+  const measure = measures(run);
   const read = async (name: string) =>
-    [name, await upgraders.observe(members.get(name), operations.get(name), signal)] as const;
+    [
+      name,
+      await upgraders.observe(
+        members.get(name),
+        { ...defined({ operation: operations.get(name) }), measure },
+        signal,
+      ),
+    ] as const;
   return new Map(await Promise.all(membersToObserve(run).map(read)));
+}
+
+/** Members whose leases on the hub have expired. */
+function silentIn({ internalMembers }: HubInformers): (member: string) => boolean {
+  const suspects = [...internalMembers.store.list()].flatMap((it) => it.spec.suspects ?? []);
+  const names = new Set(suspects.map((it) => it.cluster));
+  return (name) => names.has(name);
+}
+
+function membersOfRun({ status }: UpdateRun): string[] {
+  const groups = status?.stages.flatMap((it) => it.groups) ?? [];
+  return groups.flatMap((it) => it.members.map((member) => member.name));
 }
 
 /** Timers have 31 bits. */

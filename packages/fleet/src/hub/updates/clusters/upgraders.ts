@@ -1,7 +1,9 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import type { UpdateMember } from "#updates/clusters/fleet.ts";
-import type { Observed } from "#updates/clusters/walk.ts";
+import { isKnown, type Observed } from "#updates/clusters/walk.ts";
 import { ClusterApiUpgrader } from "#updates/engines/cluster-api.ts";
 import type { ClusterUpgrader, UpgradeOperation } from "#updates/engines/upgrader.ts";
 import type { UpdateInformers } from "./informers.ts";
@@ -25,14 +27,16 @@ export class Upgraders {
   /** @returns Undefined if nothing is known yet. */
   async observe(
     member: UpdateMember | undefined,
-    operation: UpgradeOperation | undefined,
+    { operation, measure = false }: { readonly operation?: UpgradeOperation; readonly measure?: boolean },
     signal: AbortSignal,
   ): Promise<Observed | undefined> {
     if (member?.upgrader === undefined) return undefined;
-    const here = this.#engineHere(member.upgrader);
-    if (here === undefined) return this.#mailbox.observe(member.name, member.upgrader, signal);
+    const { name, upgrader: engine } = member;
+    const here = this.#engineHere(engine);
+    if (here === undefined) return this.#mailbox.observe(name, { engine, measure }, signal);
     try {
       const observed = await here.observe(operation, signal);
+      if (measure) Object.assign(observed, await this.#measurementsOf(name, engine, signal));
       const message = this.#refused.get(keyOf(member, operation));
       if (operation === undefined || message === undefined) return observed;
       return { ...observed, operation: { id: operation.id, state: "Failed", message } };
@@ -61,6 +65,21 @@ export class Upgraders {
       this.#refused.set(keyOf(member, operation), messageOf(error));
       return 0;
     }
+  }
+
+  /** Of a cluster that is upgraded from here: its member measures it. */
+  async #measurementsOf(
+    name: string,
+    engine: string,
+    signal: AbortSignal,
+  ): Promise<Pick<ClusterUpgradeStatus, "measurements">> {
+    const reported = await this.#mailbox.observe(name, { engine, measure: true }, signal);
+    return isKnown(reported) ? defined({ measurements: reported.measurements }) : {};
+  }
+
+  /** After a run. */
+  async rest(member: string, signal: AbortSignal): Promise<void> {
+    await this.#mailbox.rest(member, signal);
   }
 
   #engineHere(engine: string): ClusterUpgrader | undefined {
