@@ -31,6 +31,9 @@ import { identitiesOf, OF_OBJECT, sharingChanged } from "./sharing.ts";
 
 /** Works that are worked on at a time: more than may hang, as long as most do not. */
 const CONCURRENCY = 16;
+/** How long a Work waits for further changes, for each of its manifests, and at most. Unit: milliseconds. */
+const DELAY_MS = 1;
+const MAX_DELAY_MS = 500;
 /** Index of Works by the namespaces of the objects in them. */
 const OF_NAMESPACE = "namespace";
 /** Index of Works by the groups of the kinds in them. */
@@ -69,6 +72,8 @@ class WorkApplier {
   readonly #requests: Requests;
   readonly #health: HealthRules;
   readonly #memories = new WorkMemories();
+  /** Works that an object of changed, and that wait for further changes. */
+  readonly #soon = new Set<ObjectKey>();
 
   constructor(session: WorkSession) {
     const { local, works, appliedWorks, deps, requestTimeoutMs } = session;
@@ -112,13 +117,25 @@ class WorkApplier {
     const { namespace, name } = splitKey(key);
     const { group, kind } = of;
     for (const work of store.byIndex(OF_OBJECT, idOf({ group, kind, namespace, name })))
-      this.controller.enqueue(keyOf(work));
+      this.#enqueueSoon(work);
     if (isSameKind(of, NAMESPACES) && isPresence) this.#makeDue(store.byIndex(OF_NAMESPACE, name));
     if (!isSameKind(of, CUSTOM_RESOURCE_DEFINITIONS)) return;
     // The name of a definition is that of its resource, a dot, and that of its group.
     const defined = name.slice(name.indexOf(".") + 1);
     this.#kinds.forget(defined);
     this.#makeDue(store.byIndex(OF_GROUP, defined));
+  }
+
+  /** A Work with many objects waits for further changes, because a pass looks at all of them. */
+  #enqueueSoon(work: Work): void {
+    const key = keyOf(work);
+    if (this.#soon.has(key)) return;
+    this.#soon.add(key);
+    const manifests = work.spec.workload?.manifests?.length ?? 0;
+    this.#session.deps.clock.after(Math.min(manifests * DELAY_MS, MAX_DELAY_MS), () => {
+      this.#soon.delete(key);
+      this.controller.enqueue(key);
+    });
   }
 
   #makeDue(works: Iterable<Work>): void {

@@ -1,5 +1,4 @@
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
-import { jsonKey } from "@fairlead/base/json.ts";
 import type { Work, WorkIdentifier } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { type Manifests, readManifests } from "#placement/work/manifest.ts";
 import type { Outcome } from "./process.ts";
@@ -72,14 +71,4 @@ export function knownStatus(work: Work, { written }: WorkMemory): Work["status"]
   if (written === undefined) return work.status;
   const [seen, wrote] = [work.metadata.resourceVersion, written.version].map((it) => BigInt(it ?? "0"));
   return seen !== undefined && wrote !== undefined && seen >= wrote ? work.status : written.status;
-}
-
-/** A text that differs if anything does that a manifest's outcome depends on, besides the object itself. */
-export function inputsOf(
-  hash: string,
-  work: Work,
-  others: { readonly owner: string; readonly sharing: readonly unknown[] },
-): string {
-  const { applyStrategy, reportBackStrategy } = work.spec;
-  return jsonKey([hash, applyStrategy, reportBackStrategy, others.owner, others.sharing]);
 }

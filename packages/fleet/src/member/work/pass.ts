@@ -1,3 +1,4 @@
+import { jsonKey } from "@fairlead/base/json.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
@@ -9,7 +10,7 @@ import { isApplied, isDiffReported, type Result, type ResultReason } from "#plac
 import { retryDelayMs } from "#placement/work/retry.ts";
 import { inWaves } from "#placement/work/waves.ts";
 import { record, type Recorded, recordedOf, release } from "./applied-work.ts";
-import { inputsOf, knownStatus, type Remembered, type WorkMemory } from "./memory.ts";
+import { knownStatus, type Remembered, type WorkMemory } from "./memory.ts";
 import { keyOfTarget, type Target, type WorkPass } from "./parts.ts";
 import { processTarget } from "./process.ts";
 import { prioritiesOf } from "./sharing.ts";
@@ -41,6 +42,8 @@ class Run {
   readonly #pass: WorkPass;
   readonly #memory: WorkMemory;
   readonly #isReportDiff: boolean;
+  /** A text that differs if anything does that the outcomes of all manifests depend on. */
+  readonly #inputs: string;
   /** By ordinal. */
   readonly #processed = new Map<number, Processed>();
   readonly #targets = new Map<string, Target>();
@@ -55,6 +58,8 @@ class Run {
     this.#pass = pass;
     this.#memory = memory;
     this.#isReportDiff = pass.strategy.type === "ReportDiff";
+    const { applyStrategy, reportBackStrategy } = pass.work.spec;
+    this.#inputs = jsonKey([applyStrategy, reportBackStrategy, pass.owner.metadata.uid]);
     this.#isDue = this.#nowMs() >= memory.dueMs;
   }
 
@@ -74,8 +79,8 @@ class Run {
       await inParallel(wave, (it) => this.#processManifest(it));
     }
     this.#use();
-    for (const id of this.#memory.outcomes.keys())
-      if (!manifests.some((it) => it.id === id)) this.#memory.outcomes.delete(id);
+    const ids = new Set(manifests.map((it) => it.id));
+    for (const id of this.#memory.outcomes.keys()) if (!ids.has(id)) this.#memory.outcomes.delete(id);
     if (this.#isReportDiff) return;
     const remaining = new Map<Recorded, string>();
     await inParallel(left, async (it) => {
@@ -149,10 +154,9 @@ class Run {
   }
 
   async #resultOfTarget(target: Target): Promise<Result> {
-    const { work, owner, kinds } = this.#pass;
+    const { kinds } = this.#pass;
     const { manifest, of } = target;
-    const sharing = prioritiesOf(this.#pass, manifest.id);
-    const inputs = inputsOf(manifest.hash, work, { owner: owner.metadata.uid ?? "", sharing });
+    const inputs = [manifest.hash, this.#inputs, ...prioritiesOf(this.#pass, manifest.id).flat()].join(" ");
     const known = this.#memory.outcomes.get(manifest.id);
     const version = kinds.versionOf(of, keyOfTarget(target));
     if (known !== undefined && known.inputs === inputs && this.#isUnchanged(known, version))
