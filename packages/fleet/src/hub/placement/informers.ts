@@ -106,7 +106,8 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
     placements: make<WatchedPlacement>(scope.placements, { trim: withoutReport }),
     policySnapshots: make(scope.policySnapshots, { indexes: byPlacement }),
     resourceSnapshots: make(scope.resourceSnapshots, { trim: withoutResources, indexes: byPlacement }),
-    evictions: make(scope.evictions),
+    // KubeFleet has only those of the cluster's scope.
+    evictions: make(scope.evictions, { isOptional: () => scope.name === "namespaced" }),
     bindings: makeLean(scope.bindings, {
       indexes: { ...byPlacement, [OF_CLUSTER]: (it) => [it.spec.targetCluster] },
     }),

@@ -1,7 +1,6 @@
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { publishedPart } from "#api/crd-schema.ts";
 import { CLUSTER_PROFILE_CRD } from "#api/multicluster.x-k8s.io/cluster-profiles.ts";
-import { PLACEMENT_CRDS } from "#api/placement.kubernetes-fleet.io/crds.ts";
+import { PUBLISHED_PLACEMENT_CRDS } from "#api/placement.kubernetes-fleet.io/crds.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -93,8 +92,7 @@ async function keepRunning(parts: Omit<PlacementParts, "informers">, signal: Abo
 
 async function run(parts: Omit<PlacementParts, "informers">, signal: AbortSignal): Promise<void> {
   const { client, deps } = parts;
-  // Of KubeFleet's definitions, too, which lack additions.
-  const crds = [...PLACEMENT_CRDS, CLUSTER_PROFILE_CRD].map(publishedPart);
+  const crds = [...PUBLISHED_PLACEMENT_CRDS, CLUSTER_PROFILE_CRD];
   await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
   await using stack = new AsyncDisposableStack();
   const informers = createPlacementInformers(client, deps);
