@@ -54,7 +54,7 @@ const WIDGET_CRD: CustomResourceDefinition = {
 };
 
 /** 10,000 in full: most of the time is spent creating them. */
-const MANY = process.env["TEST_SIZE"] === "full" ? 10_000 : 2_000;
+const MANY = process.env["TEST_SIZE"] === "full" ? 10_000 : 1_000;
 
 let hub: TestCluster;
 let running: { readonly selecting: Selecting; readonly stack: AsyncDisposableStack } | undefined;
@@ -223,7 +223,7 @@ describe("a placement", () => {
     await inParallel(names, 32, async (name) => {
       await client.create(CONFIG_MAPS, {
         metadata: { namespace: "large", name },
-        data: { a: "x".repeat(400) },
+        data: { a: "x".repeat(1000) },
       });
     });
     await place("large", namespace("large"));
