@@ -39,7 +39,7 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   const { client, hub, informers, deps } = parts;
   const rollout = createRolloutParts({ client, informers, members: hub.members, deps });
   const scopes = [informers.cluster, informers.namespaced];
-  const scheduling = { ...rollout, namespaces: hub.namespaces };
+  const scheduling = { ...rollout, namespaces: hub.namespaces, events: parts.events };
   const { controllers, resources, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));
   return [
     ...controllers,

@@ -8,7 +8,8 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { createEventRecorder } from "@fairlead/kube/events/events.ts";
+import { EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { POLICY_HASH_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import {
@@ -43,7 +44,11 @@ async function startProgram(): Promise<void> {
   const members = createInformer(client, MEMBER_CLUSTERS, {}, deps);
   const namespaces = createInformer(client, NAMESPACES, {}, deps);
   const rollout = createRolloutParts({ client, informers, members, deps });
-  ({ controllers } = createSchedulers({ ...rollout, namespaces }));
+  ({ controllers } = createSchedulers({
+    ...rollout,
+    namespaces,
+    events: createEventRecorder(client, "test", deps),
+  }));
   for (const it of controllers) await it.start(stop.signal);
   await settled();
 }
@@ -323,6 +328,14 @@ describe("the scheduler", () => {
     expect(clock.now() - startedMs).toBeGreaterThanOrEqual(600_000);
     expect(clock.now() - startedMs).toBeLessThan(720_000);
     expect(placed()).toBe("b:Scheduled c:Unscheduled");
+    await settled();
+    expect(client.objects(EVENTS)).toMatchObject([
+      {
+        involvedObject: { kind: "ClusterResourcePlacement", name: "p" },
+        reason: "ClusterReplaced",
+        message: "cluster c has not met the policy for 300 s and is replaced",
+      },
+    ]);
   });
 
   it("keeps what is placed in a cluster whose MemberCluster was lost, says so, and removes it once the mailbox is gone", async () => {

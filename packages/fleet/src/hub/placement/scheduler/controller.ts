@@ -1,6 +1,7 @@
 import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import { objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
+import { keyOf, objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
@@ -40,6 +41,7 @@ import { deleteBindings, writeSchedule } from "./write.ts";
 
 interface Parts extends Pick<RolloutParts, "client" | "informers" | "bindingWrites" | "members" | "deps"> {
   readonly namespaces: Informer<Namespace>;
+  readonly events: EventRecorder;
 }
 
 interface Schedulers extends Disposable {
@@ -48,11 +50,11 @@ interface Schedulers extends Disposable {
 
 /** Policy snapshots to bindings: one controller for each scope of placements. */
 export function createSchedulers(parts: Parts): Schedulers {
-  const { members, namespaces, deps } = parts;
+  const { client, members, namespaces, events, deps } = parts;
   const fleet = new Fleet(members, deps.clock);
   const controllers = [parts.informers.cluster, parts.informers.namespaced].map((informers) => {
     const writes = bindingsOf(parts, informers);
-    const scheduler = new Scheduler({ client: parts.client, informers, writes, fleet, namespaces, deps });
+    const scheduler = new Scheduler({ client, informers, writes, fleet, namespaces, events, deps });
     const controller = createController(
       {
         name: `${informers.scope.placements.kind.toLowerCase()}-scheduler`,
@@ -101,6 +103,7 @@ interface SchedulerParts {
   readonly writes: OwnWrites<ResourceBinding>;
   readonly fleet: Fleet;
   readonly namespaces: Informer<Namespace>;
+  readonly events: EventRecorder;
   readonly deps: RuntimeDeps;
 }
 
@@ -136,7 +139,7 @@ class Scheduler {
 
   #decide(
     key: ObjectKey,
-    { spec }: Placement,
+    placement: Placement,
     snapshot: SchedulingPolicySnapshot,
   ): { readonly result: Schedule; readonly againInMs: number | undefined } {
     const { writes, fleet } = this.#parts;
@@ -152,11 +155,11 @@ class Scheduler {
       bindings: writes.list(key),
       isLost: (cluster: string) => this.#hasMailbox(cluster),
     };
-    const settings = executionSettings(spec.policy);
+    const settings = executionSettings(placement.spec.policy);
     const { result, againInMs } =
       settings === undefined
         ? { result: schedule(task), againInMs: undefined }
-        : this.#execute(key, task, settings);
+        : this.#execute(placement, task, settings);
     this.#known.set(key, {
       namespace,
       policy,
@@ -169,20 +172,22 @@ class Scheduler {
 
   /** Schedules, and replaces clusters that meet the policy no longer. */
   #execute(
-    key: ObjectKey,
+    placement: Placement,
     task: Task,
     settings: ExecutionSettings,
   ): { readonly result: Schedule; readonly againInMs: number } {
-    const { fleet, deps } = this.#parts;
+    const { informers, fleet, events, deps } = this.#parts;
+    const key = keyOf(placement);
     const nowMs = deps.clock.monotonic();
     const execution = planExecution(task, settings, this.#memories.get(key) ?? NO_MEMORY, nowMs);
     const result = schedule({ ...task, execution });
     const gone = new Set(result.unschedule.map((it) => it.spec.targetCluster));
     const replaced = execution.drop.filter((it) => gone.has(it));
     for (const cluster of replaced)
-      deps.log.info("replacing a cluster that does not meet the policy any more", {
-        placement: key,
-        cluster,
+      events.record(informers.scope.placements, placement, {
+        type: "Normal",
+        reason: "ClusterReplaced",
+        message: `cluster ${cluster} has not met the policy for ${settings.afterMs / 1000} s and is replaced`,
       });
     this.#memories.set(key, withReplaced(execution.memory, replaced, nowMs));
     return { result, againInMs: Math.min(execution.againInMs, fleet.validForMs()) };
