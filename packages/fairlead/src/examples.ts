@@ -85,6 +85,7 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "updaterun plan": ["fairlead updaterun plan --kubernetes-version 1.34.1", "fairlead updaterun plan june"],
   "updaterun create": [
     "fairlead updaterun create june --kubernetes-version 1.34.1 --update-strategy-name prod",
+    "fairlead updaterun create june --from-profile stable",
     "fairlead updaterun create images --upgrade-type NodeImageOnly --node-image-selection Consistent --start",
   ],
   "updaterun start": ["fairlead updaterun start june"],

@@ -71,6 +71,7 @@ function addCreate(runs: Command): void {
     .option(...IMAGES, collect)
     .option(...STRATEGY)
     .option(...STAGES)
+    .option("--from-profile <name>", "AutoUpgradeProfile to make the run of, in place of the flags above")
     .option("--start", "start it, too")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).create(name, flags));

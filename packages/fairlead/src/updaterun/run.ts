@@ -7,6 +7,7 @@ import {
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import type { ListOutput, ResultOutput } from "@fairlead/fleet/cli/output.ts";
 import {
+  draftOfProfile,
   followRun,
   getRun,
   parseTarget,
@@ -66,13 +67,19 @@ export function plan(name: string | undefined, flags: DraftFlags): Promise<void>
   });
 }
 
-export function create(
-  name: string,
-  flags: DraftFlags & { readonly start?: true | undefined },
-): Promise<void> {
+interface CreateFlags extends DraftFlags {
+  readonly start?: true | undefined;
+  readonly fromProfile?: string | undefined;
+}
+
+export function create(name: string, flags: CreateFlags): Promise<void> {
   return onHub("updaterun create", flags, async (context) => {
     const { hub, signal, deps } = context;
-    const draft = draftRun(name, await draftOf(flags));
+    const { fromProfile: profile } = flags;
+    const draft =
+      profile === undefined
+        ? draftRun(name, await draftOf(flags))
+        : await draftOfProfile(hub, { name, profile }, signal);
     const state = flags.start === true ? { state: "Run" as const } : {};
     const run = await hub.create(UPDATE_RUNS, { ...draft, spec: { ...draft.spec, ...state } }, { signal });
     const next = flags.start === true ? "it starts" : `start it with "fairlead updaterun start ${name}"`;

@@ -7,6 +7,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
+  AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
   type Gate,
   GATES,
@@ -17,6 +18,8 @@ import {
   UPDATE_STRATEGIES,
   type UpdateRun,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { decideChannel, runOfProfile } from "#updates/clusters/channels.ts";
+import { planRun } from "#updates/clusters/plan.ts";
 import { updateMember } from "#updates/clusters/fleet.ts";
 import { type Preview, previewRun } from "#updates/clusters/preview.ts";
 import { ALLOWED_ACTIONS, type RunAction } from "#updates/clusters/states.ts";
@@ -56,6 +59,40 @@ export async function preview(
     gateState: () => undefined,
     catalogs: catalogs.items,
   });
+}
+
+/** The run that an auto-upgrade profile would make now. */
+export async function draftOfProfile(
+  hub: KubeClient,
+  { name, profile: of }: { readonly name: string; readonly profile: string },
+  signal: AbortSignal,
+): Promise<UpdateRun> {
+  const [profiles, members, catalogs, upgrades, strategies] = await Promise.all([
+    hub.list(AUTO_UPGRADE_PROFILES, { signal }),
+    hub.list(MEMBER_CLUSTERS, { signal }),
+    hub.list(RELEASE_CATALOGS, { signal }),
+    hub.list(CLUSTER_UPGRADES, { signal }),
+    hub.list(UPDATE_STRATEGIES, { signal }),
+  ]);
+  const profile = profiles.items.find((it) => it.metadata.name === of);
+  if (profile === undefined) throw new FleetError("OPTION_INVALID", `there is no AutoUpgradeProfile ${of}`);
+  const strategy = strategies.items.find((it) => it.metadata.name === profile.spec.updateStrategyName);
+  const fleet = members.items.map(updateMember);
+  const { membersInNoGroup } = planRun(strategy?.spec, fleet);
+  const reported = new Map(upgrades.items.map((it) => [it.metadata.name, it.status]));
+  const decision = decideChannel(profile, {
+    catalogs: catalogs.items,
+    members: fleet
+      .filter((it) => !membersInNoGroup.includes(it.name))
+      .map((it) => ({
+        ...it,
+        kubernetesVersion: reported.get(it.name)?.kubernetesVersion,
+        nodes: reported.get(it.name)?.nodes ?? [],
+      })),
+  });
+  if (decision.is === "nothing")
+    throw new FleetError("PRECONDITION_FAILED", `profile ${of} would make no run: ${decision.message}`);
+  return { ...runOfProfile(profile, decision), metadata: { name } };
 }
 
 function check({ metadata, status }: UpdateRun, action: RunAction): void {

@@ -6,8 +6,10 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
+  AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
   GATES,
+  RELEASE_CATALOGS,
   type StrategySpec,
   UPDATE_GROUP_LABEL,
   UPDATE_RUNS,
@@ -19,6 +21,7 @@ import {
 import { group, UpdateWorld } from "#updates/clusters/world.fake.ts";
 import {
   approveGate,
+  draftOfProfile,
   followRun,
   getRun,
   listGates,
@@ -166,6 +169,29 @@ describe("a plan", () => {
     };
     for (const { name, status } of it.allMembers())
       expect(verdicts.get(name)).toContain(became[status.state] ?? "nothing");
+  });
+
+  it("is that which a profile would make now", async () => {
+    const client = hub();
+    const spec = { channel: "Rapid" } as const;
+    client.seed(AUTO_UPGRADE_PROFILES, { metadata: { name: "rapid" }, spec });
+    const of = (profile: string) => draftOfProfile(client, { name: "june", profile }, signal);
+    await expect(of("none")).rejects.toThrow("there is no AutoUpgradeProfile none");
+    await expect(of("rapid")).rejects.toThrow(
+      "would make no run: the catalogs have no version of the channel",
+    );
+    const kubernetesVersions = [{ version: "1.34.2" }];
+    client.seed(RELEASE_CATALOGS, { metadata: { name: "all" }, spec: { kubernetesVersions } });
+    expect(await of("rapid")).toEqual({
+      metadata: { name: "june" },
+      spec: {
+        autoUpgradeProfileName: "rapid",
+        managedClusterUpdate: {
+          upgrade: { type: "Full", kubernetesVersion: "1.34.2" },
+          nodeImageSelection: { type: "Latest" },
+        },
+      },
+    });
   });
 
   it("reads stages of a file, or of an UpdateStrategy in it", () => {
