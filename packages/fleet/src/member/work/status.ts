@@ -9,7 +9,7 @@ import type { WorkSession } from "./parts.ts";
 
 /** Writes the status of a Work to the hub, if it changes. Returns true if it did. */
 export async function writeStatus(
-  { hub, deps }: WorkSession,
+  { hub, works, deps }: WorkSession,
   {
     work,
     memory,
@@ -20,14 +20,15 @@ export async function writeStatus(
   const before = knownStatus(work, memory);
   const next = trimStatus(work, status, deps.clock);
   if (sameJson(before, next)) return false;
+  const seen = works.store.get(keyOf(work));
   try {
-    const written = await hub.mergePatch(
+    await hub.mergePatch(
       WORKS,
       keyOf(work),
       { metadata: { uid: work.metadata.uid }, status: next },
       { subresource: "status", fieldManager: WORK_MANAGER, signal },
     );
-    memory.written = { version: written.metadata.resourceVersion ?? "0", status: next };
+    memory.written = { after: [work, seen].map((it) => it?.metadata.resourceVersion), status: next };
   } catch (error) {
     ignoreNotFound(error);
   }
