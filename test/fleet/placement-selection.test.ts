@@ -236,5 +236,5 @@ describe("a placement", () => {
     await start();
     const after = await snapshotOf("large", (placed) => placed.length === MANY, 120_000);
     expect(after[0]?.metadata.labels?.[RESOURCE_INDEX_LABEL]).toBe("1");
-  });
+  }, 180_000);
 });
