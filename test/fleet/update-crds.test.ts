@@ -280,6 +280,13 @@ describe("of a run in state", () => {
     ).rejects.toThrow("managedClusterUpdate cannot change");
   });
 
+  it("NotStarted: the profile that made it cannot be changed", async () => {
+    const run = await inState("NotStarted", { autoUpgradeProfileName: "p" });
+    await expect(change(run, { autoUpgradeProfileName: "q" })).rejects.toThrow(
+      "autoUpgradeProfileName cannot change",
+    );
+  });
+
   it("NotStarted: strategy and version may be edited", async () => {
     const run = await inState("NotStarted", { updateStrategyName: "s" });
     await change(run, { updateStrategyName: "t" });

@@ -101,6 +101,7 @@ const RUN_RULES = rules(
     `!(${isStarted}) || (${unchanged("strategy")} && ${unchanged("updateStrategyName")})`,
     "the strategy of a run cannot change once the run has started",
   ],
+  [unchanged("autoUpgradeProfileName"), "spec.autoUpgradeProfileName cannot change"],
   [
     `!(${isStarted}) || self.spec.managedClusterUpdate == oldSelf.spec.managedClusterUpdate`,
     "spec.managedClusterUpdate cannot change once the run has started",

@@ -1,4 +1,5 @@
 import { messageOf } from "@fairlead/base/errors.ts";
+import { byText } from "@fairlead/base/text.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 import type {
   ClusterUpgradeStatus,
@@ -7,7 +8,7 @@ import type {
   Measurements,
   MemberUpdateStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import { fail, setState, type Walk } from "./walk.ts";
+import { bounded, fail, setState, type Walk } from "./walk.ts";
 
 /** Judges members during and after their upgrade, by what was measured of them. */
 
@@ -26,6 +27,15 @@ export type CompileRule = (expression: string) => (object: object) => boolean;
 
 const WATCH_SECONDS = 300;
 const TOLERATED_SECONDS = 120;
+
+const MAX_MEASUREMENTS = 50;
+const NAME = /^[A-Za-z]\w{0,62}$/;
+
+/** Those that rules can name, as far as a run keeps them. */
+export function boundedMeasurements(reported: Measurements): Measurements {
+  const named = Object.entries(reported).filter(([name]) => NAME.test(name));
+  return Object.fromEntries(named.toSorted(([a], [b]) => byText(a, b)).slice(0, MAX_MEASUREMENTS));
+}
 
 /** Rules of a check that has none. While nodes are replaced, services must keep endpoints; afterwards, nodes must be ready. */
 const DEFAULT_RULES: readonly { readonly name: string; readonly holds: (facts: HealthFacts) => boolean }[] = [
@@ -74,7 +84,7 @@ export function judge(
   if (fault !== undefined) {
     member.unhealthySince ??= timestamp(nowMs);
     const untilMs = Date.parse(member.unhealthySince) + (check.toleratedSeconds ?? TOLERATED_SECONDS) * 1000;
-    member.message = `not healthy: ${fault}`;
+    member.message = bounded(`not healthy: ${fault}`);
     if (nowMs >= untilMs) fail(walk, member.status, "Unhealthy", fault);
     else walk.again(untilMs);
     return;

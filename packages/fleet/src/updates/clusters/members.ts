@@ -7,13 +7,13 @@ import type {
   UpdateRun,
   UpgradeTarget,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import { judge } from "./judge.ts";
+import { boundedMeasurements, judge } from "./judge.ts";
 import { releasesIn, type UpdateMember } from "./fleet.ts";
 import { chooseImages, familiesOf } from "./images.ts";
 import { windowAt, type WindowState } from "./schedule.ts";
 import { isAtTarget, missingOf } from "./target.ts";
 import { checkVersion, isNewer } from "./version-rules.ts";
-import { fail, isKnown, type Observed, setState, type Walk } from "./walk.ts";
+import { bounded, fail, isKnown, type Observed, setState, type Walk } from "./walk.ts";
 
 /** Decisions about one member: whether its upgrade begins, and how it ended. */
 
@@ -135,13 +135,14 @@ export function follow(walk: Walk, member: MemberUpdateStatus, decision: Decisio
     delete member.engineEndTime;
     delete member.unhealthySince;
     const observed = walk.facts.observe(member.name);
-    if (isKnown(observed) && observed.measurements !== undefined) member.before = observed.measurements;
+    if (isKnown(observed) && observed.measurements !== undefined)
+      member.before = boundedMeasurements(observed.measurements);
   } else if (decision.is === "fail") {
     fail(walk, member.status, decision.code, decision.message);
     member.attempt = walk.attempt;
   } else {
     setState(walk, member.status, decision.is === "skip" ? "Skipped" : "Pending");
-    member.message = decision.message;
+    member.message = bounded(decision.message);
     if (decision.is === "wait" && decision.untilMs !== undefined) walk.again(decision.untilMs);
   }
 }
@@ -154,7 +155,7 @@ export function collect(walk: Walk, member: MemberUpdateStatus, check: HealthChe
   if (!walk.facts.members.has(member.name))
     return fail(walk, member.status, "MemberLeft", "the member left the fleet during its upgrade");
   if (observed === undefined) return;
-  if (!isKnown(observed)) return void (member.message = observed.problem);
+  if (!isKnown(observed)) return void (member.message = bounded(observed.problem));
   const { operation } = observed;
   if (operation !== undefined && operation.id === member.operationId)
     conclude(walk, member, { ...observed, operation }, check);
@@ -170,7 +171,7 @@ function conclude(
   if (state === "Failed")
     return fail(walk, member.status, "UpgradeFailed", message ?? "the engine reports no reason");
   if (state === "Running") {
-    Object.assign(member, defined({ message }));
+    if (message !== undefined) member.message = bounded(message);
     if (check !== undefined) judge(walk, member, check, { observed, phase: "during" });
     return;
   }

@@ -52,7 +52,15 @@ export function setState(walk: Walk, status: UpdateStatus, state: UpdateState): 
 
 export function fail(walk: Walk, status: UpdateStatus, code: string, message: string): void {
   setState(walk, status, "Failed");
-  status.error = { code, message };
+  status.error = { code, message: bounded(message) };
+}
+
+/** Unit: characters. All members of a run share the size of one object. */
+const MAX_MESSAGE = 500;
+
+/** Bounds a text that has parts of what a member reports. */
+export function bounded(message: string): string {
+  return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE)}…`;
 }
 
 export function isKnown(observed: Observed | undefined): observed is ClusterUpgradeStatus {

@@ -68,7 +68,8 @@ async function reconcile(
   if (profile === undefined || isDeleting(profile) || profile.spec.disabled === true) return;
   const { name } = profile.metadata;
   const runs = [...informers.updateRuns.store.list()].filter((it) => it.spec.autoUpgradeProfileName === name);
-  if (runs.some((it) => !hasEnded(it))) return;
+  // One that was not started holds nothing.
+  if (runs.some((it) => (it.spec.state ?? "Initialize") !== "Initialize" && !hasEnded(it))) return;
   const nowMs = clockOfServer(client, deps.clock).now();
   const waitMs = nextTrigger(profile) - nowMs;
   if (waitMs > 0) return { requeueAfterMs: waitMs };
