@@ -18,7 +18,7 @@ let fleet: TestFleet;
 let member: MemberCluster;
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: ["a"], placement: true });
+  fleet = await startFleet({ members: ["a"], placement: true, collectNamespaces: true });
   const cluster = fleet.client("a");
   const nodes = {
     capacity: { cpu: "4", memory: "8Gi", pods: "110" },
@@ -75,6 +75,11 @@ describe("the agent that applies what is placed", () => {
     ).toContain("BEGIN CERTIFICATE");
     for (const type of ["ClusterPropertyProviderStarted", "ClusterPropertyCollectionSucceeded"])
       expect(isConditionTrue(member.status?.conditions, type)).toBe(true);
+  });
+
+  it("reports the namespaces of the cluster, by which ResourcePlacements pick it", () => {
+    expect(member.status?.namespaces).toMatchObject({ work: "", "kube-system": "" });
+    expect(isConditionTrue(member.status?.conditions, "NamespaceCollectionSucceeded")).toBe(true);
   });
 
   it("is in the inventory as a ClusterProfile, until its MemberCluster is deleted", async () => {

@@ -148,6 +148,8 @@ export interface FleetOptions {
   readonly nodeImages?: Readonly<Record<string, string>>;
   /** Places resources: the hub reads everything, and members apply with all rights. Default: false. */
   readonly placement?: boolean;
+  /** Members report their namespaces. Default: false. */
+  readonly collectNamespaces?: boolean;
   readonly compileRule?: HubOptions["compileRule"];
   /** Members that may upgrade their clusters. Default: none. */
   readonly upgradable?: readonly string[];
@@ -211,7 +213,11 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
             connectHub: (config) => wrap(connectProgram(config, deps)),
             deps,
             probe,
-            ...defined({ nodeImage: options.nodeImages?.[name], placement: options.placement }),
+            ...defined({
+              nodeImage: options.nodeImages?.[name],
+              placement: options.placement,
+              collectNamespaces: options.collectNamespaces,
+            }),
             address: { server: cluster.config.server, ...defined({ ca: cluster.config.ca }) },
             ...(options.manualImports?.includes(name) === true ? { imports: "manual" } : {}),
             onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),

@@ -45,6 +45,11 @@ export function command(): Program {
       "--node-image <repository>",
       "repository, without a tag, of the images of fairlead node that profiles ask for; default: this member installs none",
     )
+    .option(
+      "--collect-namespaces",
+      "report the namespaces of this cluster: ResourcePlacements then pick only clusters that have theirs",
+      false,
+    )
     .option("--no-placement", "do not apply what placements on the hub select for this cluster")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
@@ -70,6 +75,7 @@ export function command(): Program {
             ...passOnFrom(flags.passAnnotations),
             imports: flags.serviceImports,
             placement: flags.placement,
+            collectNamespaces: flags.collectNamespaces,
             compileHealth,
             address: { server: config.server, ...defined({ ca: config.ca }) },
             ...defined({ nodeImage: flags.nodeImage }),

@@ -58,6 +58,8 @@ export interface MemberOptions {
   readonly placement?: boolean;
   /** Compiles the health rules of placements. Default: they are not evaluated. */
   readonly compileHealth?: CompileHealth;
+  /** Whether it reports the namespaces of the cluster, by which ResourcePlacements pick clusters. Default: false. */
+  readonly collectNamespaces?: boolean;
   /** How others reach the API server of this cluster. Default: not told. */
   readonly address?: ClusterAddress;
 }
@@ -114,6 +116,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     works: placedWorks(options, hubDeps),
     compileHealth: options.compileHealth,
+    collectsNamespaces: options.collectNamespaces === true,
     address: options.address,
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,

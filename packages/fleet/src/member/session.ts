@@ -42,6 +42,8 @@ export interface Session {
   readonly works: Informer<Work> | undefined;
   /** Undefined: health rules of placements are not evaluated. */
   readonly compileHealth: CompileHealth | undefined;
+  /** Whether it reports the namespaces of the cluster. */
+  readonly collectsNamespaces: boolean;
   /** How others reach the API server of this cluster. Undefined: not known. */
   readonly address: ClusterAddress | undefined;
   readonly events: EventRecorder;

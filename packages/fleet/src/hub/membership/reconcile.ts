@@ -131,10 +131,15 @@ function reportedStatus(
   };
   return {
     ...(Object.keys(properties).length === 0 ? {} : { properties }),
-    ...defined({ resourceUsage, namespaces }),
+    ...defined({ resourceUsage }),
+    ...(namespaces === undefined
+      ? {}
+      : { namespaces: Object.fromEntries(Object.entries(namespaces).slice(0, MAX_NAMESPACES)) }),
   };
 }
 
+/** KubeFleet's agents report 200. */
+const MAX_NAMESPACES = 1000;
 const OWN_PROPERTIES: ReadonlySet<string> = new Set([...FACTS, POD_RANGES, SERVICE_RANGES, NODE_RANGES]);
 
 function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {

@@ -42,6 +42,8 @@ export interface AgentOptions {
   readonly placement?: boolean;
   /** Compiles the health rules of placements. Default: they are not evaluated. */
   readonly compileHealth?: CompileHealth;
+  /** Whether it reports the namespaces of the cluster, by which ResourcePlacements pick clusters. Default: false. */
+  readonly collectNamespaces?: boolean;
   /** How others reach the API server of this cluster. Default: not told. */
   readonly address?: ClusterAddress;
 }
@@ -222,6 +224,7 @@ async function runSession(
         ...defined({
           placement: options.placement,
           address: options.address,
+          collectNamespaces: options.collectNamespaces,
           compileHealth: options.compileHealth,
         }),
       },

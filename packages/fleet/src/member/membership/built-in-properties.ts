@@ -1,5 +1,5 @@
 import type { Clock } from "@fairlead/base/clock.ts";
-import { type Node, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Namespace, type Node, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Informer, KubeClient, ListOptions } from "@fairlead/kube/types.ts";
 import {
   AUTHORITY_PROPERTY,
@@ -7,6 +7,7 @@ import {
   NODE_COUNT_PROPERTY,
   VERSION_PROPERTY,
 } from "#domain/cluster-properties.ts";
+import { planNamespaces } from "./namespaces.ts";
 import { resourceUsageOf } from "#domain/resource-usage.ts";
 import type { PropertyProvider } from "./property-provider.ts";
 
@@ -21,6 +22,8 @@ export interface BuiltIn {
   readonly client: KubeClient;
   readonly nodes: Informer<Node>;
   readonly address: ClusterAddress | undefined;
+  /** Undefined: they are not reported. */
+  readonly namespaces: Informer<Namespace> | undefined;
   readonly clock: Clock;
 }
 
@@ -30,7 +33,8 @@ const VERSION_MS = 15 * 60_000;
 const PAGE = 500;
 
 /** The properties that every cluster reports. */
-export function builtInProperties({ client, nodes, address, clock }: BuiltIn): PropertyProvider {
+export function builtInProperties(of: BuiltIn): PropertyProvider {
+  const { client, nodes, address, clock } = of;
   let version: { readonly text: string; readonly untilMs: number } | undefined;
   const versionOf = async (signal: AbortSignal): Promise<string> => {
     if (version !== undefined && clock.monotonic() < version.untilMs) return version.text;
@@ -53,6 +57,7 @@ export function builtInProperties({ client, nodes, address, clock }: BuiltIn): P
             : [[AUTHORITY_PROPERTY, Buffer.from(address.ca).toString("base64")] as const]),
         ]),
         resourceUsage: resourceUsageOf(nodes.store.list(), pods, clock.now()),
+        ...(of.namespaces === undefined ? {} : planNamespaces(of.namespaces.store.list())),
       };
     },
   };

@@ -67,9 +67,16 @@ export function createHeartbeat(session: Session): Controller {
   return controller;
 }
 
-function createMemberAgent({ local, works, ranges, address, deps }: Session): MemberAgent | undefined {
+function createMemberAgent(session: Session): MemberAgent | undefined {
+  const { local, here, works, ranges, address, deps } = session;
   if (works === undefined || ranges === undefined) return undefined;
-  const provider = builtInProperties({ client: local, nodes: ranges.nodes, address, clock: deps.clock });
+  const provider = builtInProperties({
+    client: local,
+    nodes: ranges.nodes,
+    address,
+    namespaces: session.collectsNamespaces ? here.namespaces : undefined,
+    clock: deps.clock,
+  });
   return new MemberAgent(local, provider, deps);
 }
 

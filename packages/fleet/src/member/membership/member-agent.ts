@@ -1,7 +1,12 @@
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
-import { type NewCondition, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import {
+  type NewCondition,
+  removeCondition,
+  setCondition,
+  timestamp,
+} from "@fairlead/kube/objects/conditions.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import {
   type AgentStatus,
@@ -10,6 +15,7 @@ import {
   type MemberClusterStatus,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { propertiesChange } from "#domain/cluster-properties.ts";
+import { NAMESPACES_COLLECTED } from "./namespaces.ts";
 import { PropertyCollector, type PropertyProvider } from "./property-provider.ts";
 
 /** The agent that applies what is placed: its health, and what placements select clusters by. */
@@ -35,6 +41,7 @@ export interface MemberReport {
   readonly conditions: Condition[];
   readonly properties: Record<string, unknown>;
   readonly resourceUsage?: NonNullable<MemberClusterStatus["resourceUsage"]>;
+  readonly namespaces?: Record<string, string | null>;
 }
 
 export class MemberAgent {
@@ -67,15 +74,31 @@ export class MemberAgent {
     const { found, conditions: next } = await this.#collector.collect(signal);
     let conditions = before?.conditions ?? [];
     for (const it of next) conditions = setCondition(conditions, it, clock);
+    if (found !== undefined && found.namespaces === undefined)
+      conditions = removeCondition(conditions, NAMESPACES_COLLECTED);
     if (found === undefined) return { conditions, properties: {} };
     const now = timestamp(clock.now());
     const properties = propertiesChange(found.properties, before?.properties, { now, own: this.#own });
     this.#own = new Set(found.properties.keys());
-    const { resourceUsage } = found;
+    const { resourceUsage, namespaces } = found;
     return {
       conditions,
       properties,
       ...(resourceUsage === undefined ? {} : { resourceUsage: { ...resourceUsage, observationTime: now } }),
+      ...namespacesChange(namespaces, before),
     };
   }
+}
+
+/** As a merge patch: null removes one that is gone, and all of them where they are no longer reported. */
+function namespacesChange(
+  namespaces: ReadonlyMap<string, string> | undefined,
+  before: InternalMemberCluster["status"],
+): Pick<MemberReport, "namespaces"> {
+  const gone = Object.keys(before?.namespaces ?? {}).filter((it) => namespaces?.has(it) !== true);
+  const change = {
+    ...Object.fromEntries(gone.map((it) => [it, null])),
+    ...Object.fromEntries(namespaces ?? []),
+  };
+  return Object.keys(change).length === 0 ? {} : { namespaces: change };
 }

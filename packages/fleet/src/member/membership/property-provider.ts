@@ -8,6 +8,8 @@ import type { ResourceUsage } from "#domain/resource-usage.ts";
 export interface Collected {
   readonly properties: ReadonlyMap<string, string>;
   readonly resourceUsage?: ResourceUsage;
+  /** Namespaces of the cluster, and the Work that each is of; empty: none. */
+  readonly namespaces?: ReadonlyMap<string, string>;
   /** In addition to those of the collection itself. */
   readonly conditions?: readonly NewCondition[];
 }
