@@ -300,12 +300,17 @@ describe("the resource snapshot", () => {
   const plan = (
     snapshots: readonly ResourceSnapshot[],
     hash: string,
-    rest: { readonly of?: Placement; readonly bindings?: readonly ResourceBinding[] } = {},
+    rest: {
+      readonly of?: Placement;
+      readonly bindings?: readonly ResourceBinding[];
+      readonly awaited?: readonly number[];
+    } = {},
   ): ResourcesPlan =>
     planResourceSnapshot({
       placement: rest.of ?? placement(),
       snapshots,
       bindings: rest.bindings ?? [],
+      awaited: rest.awaited ?? [],
       hash,
       pace: { minIntervalMs: 30_000, collectMs: 15_000 },
       nowMs: NOW,
@@ -370,7 +375,7 @@ describe("the resource snapshot", () => {
     expect(names(changed.unlabel)).toEqual(["p-0-snapshot", "p-1-snapshot"]);
     expect(plan([older(made(0, "a")[0]!)], "a").update?.labels).toEqual({ [LATEST_SNAPSHOT_LABEL]: "true" });
   });
-  it("keeps the history within its limit, with all parts, but what bindings still have", () => {
+  it("keeps the history within its limit, with all parts, but what bindings still have or update runs are about to give", () => {
     const of = placement({ revisionHistoryLimit: 2 }, 2);
     const all = [
       ...made(0, "a", { parts: 2 }).map(older),
@@ -380,6 +385,7 @@ describe("the resource snapshot", () => {
     expect(names(plan(all, "d", { of }).remove)).toEqual(["p-0-0", "p-0-snapshot", "p-1-snapshot"]);
     const bindings = [binding("p-0-snapshot")];
     expect(names(plan(all, "d", { of, bindings }).remove)).toEqual(["p-1-snapshot"]);
+    expect(names(plan(all, "d", { of, bindings, awaited: [1] }).remove)).toEqual([]);
   });
   it("removes parts that a stopped hub left behind without their master", () => {
     const [orphan] = made(1, "b", { parts: 2 });

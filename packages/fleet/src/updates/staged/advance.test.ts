@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { DELETE_STAGE } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type { StageConfig } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import { indexAwaitedBy } from "./advance.ts";
 import { FakeWorld, policyOf } from "./world.fake.ts";
 
 const MINUTE_MS = 60_000;
@@ -115,6 +116,19 @@ describe("a staged update run", () => {
     fleet.settle();
     expect(fleet.run.status).toEqual(status);
   });
+});
+
+it.each([
+  ["the one that it names, before it is initialized", "Initialize", { resourceSnapshotIndex: "3" }, [3]],
+  ["the one that was picked", "Run", {}, [7]],
+] as const)("a run that is not over awaits a resource snapshot: %s", (_, state, spec, awaited) => {
+  const fleet = new FakeWorld({ a: "one" }, [stage("one")]);
+  Object.assign(fleet.run.spec, spec);
+  if (state === "Run") fleet.settle();
+  expect(indexAwaitedBy(fleet.run)).toEqual(awaited);
+  fleet.object = undefined;
+  fleet.settle();
+  expect(indexAwaitedBy(fleet.run)).toEqual([]);
 });
 
 describe("a stage", () => {
