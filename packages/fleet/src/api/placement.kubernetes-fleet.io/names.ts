@@ -45,7 +45,8 @@ export const APPLIED_GENERATION_ANNOTATION = "fairlead.dev/applied-generation";
 export const LAST_APPLIED_ANNOTATION = `${PREFIX}/last-applied-configuration`;
 export const SPEC_HASH_ANNOTATION = `${PREFIX}/spec-hash`;
 
-export const TARGET_UPDATE_RUN_LABEL = `${PREFIX}/targetUpdateRun`;
+/** In lower case, unlike the others. */
+export const TARGET_UPDATE_RUN_LABEL = `${PREFIX}/targetupdaterun`;
 export const TARGET_STAGE_LABEL = `${PREFIX}/targetUpdatingStage`;
 export const TASK_TYPE_LABEL = `${PREFIX}/taskType`;
 export const LATEST_APPROVAL_LABEL = `${PREFIX}/isLatestUpdateRunApproval`;

@@ -186,7 +186,7 @@ describe("tasks", () => {
       metadata: {
         name: "run-before-one",
         labels: {
-          "kubernetes-fleet.io/targetUpdateRun": "run",
+          "kubernetes-fleet.io/targetupdaterun": "run",
           "kubernetes-fleet.io/targetUpdatingStage": "one",
           "kubernetes-fleet.io/taskType": "beforeStage",
           "kubernetes-fleet.io/isLatestUpdateRunApproval": "true",
