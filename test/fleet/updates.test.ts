@@ -215,6 +215,15 @@ describe("an update run", () => {
       spec: { channel: "Rapid", nodeImageSelection: { type: "Latest" } },
     });
     const newer = version.replace(/\d+$/, "99");
+    // One that was not started, as "fairlead updaterun create --from-profile" makes it, holds nothing.
+    await hub().create(UPDATE_RUNS, {
+      metadata: { name: "draft" },
+      spec: {
+        autoUpgradeProfileName: "rapid",
+        managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: newer } },
+      },
+    });
+    await until("draft", (it) => it.status !== undefined);
     await hub().create(RELEASE_CATALOGS, {
       metadata: { name: "all" },
       spec: { kubernetesVersions: [{ version }, { version: newer }] },
