@@ -4,7 +4,8 @@ import { JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
-import { watching } from "@fairlead/kube/controller/source.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
@@ -19,7 +20,7 @@ import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.c
 import { EXTERNAL_ENGINE, localUpgrader } from "#updates/engines/local.ts";
 import { type ReadCluster, UPGRADE_LABEL, type UpgradeOperation } from "#updates/engines/upgrader.ts";
 import type { Ranges } from "../membership/ranges.ts";
-import { membershipOf, type Session } from "../session.ts";
+import { isLegacyHub, isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { measure, readCluster } from "./cluster.ts";
 
 /** While an upgrade is in progress the version of the API server, which no watch reports, is read so often. Unit: milliseconds. */
@@ -47,12 +48,17 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
     deps,
   );
   const stop = new AbortController();
-  const onJobs = jobs.subscribe(() => controller.enqueue(key));
+  const onChanges = [upgrades, jobs].map((it: Informer<KubeObject>) =>
+    it.subscribe(() => controller.enqueue(key)),
+  );
   const always = (): ObjectKey[] => [key];
   const controller = createController(
     {
       name: "member-upgrades",
       reconcile: async (_key, signal) => {
+        // A legacy hub refuses it.
+        if (isLegacyHub(session)) return {};
+        upgrades.start(stop.signal);
         const upgrade = upgrades.store.get(key);
         if (upgrade === undefined || isDeleting(upgrade) || membershipOf(session) !== "join") return {};
         // Not before: members that are not upgraded this way may not read Jobs.
@@ -64,21 +70,23 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
         return state === "Running" ? { requeueAfterMs: LOOK_MS } : {};
       },
       concurrency: 1,
-      sources: [watching(upgrades, always), watching(nodes, always)],
+      sources: [
+        watching(nodes, always),
+        watchingChanges(session.mailbox.internalMembers, (change) =>
+          isMembershipChanged(change) ? [key] : [],
+        ),
+      ],
     },
     deps,
   );
   return {
     name: controller.name,
-    start: async (signal) => {
-      upgrades.start(signal);
-      await controller.start(signal);
-    },
+    start: (signal) => controller.start(signal),
     enqueue: (it) => controller.enqueue(it),
     idle: (signal) => controller.idle(signal),
     async [Symbol.asyncDispose]() {
       stop.abort();
-      onJobs[Symbol.dispose]();
+      for (const it of onChanges) it[Symbol.dispose]();
       await controller[Symbol.asyncDispose]();
       await upgrades[Symbol.asyncDispose]();
       await jobs[Symbol.asyncDispose]();
