@@ -4,7 +4,7 @@ import { JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
-import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
@@ -72,9 +72,7 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
       concurrency: 1,
       sources: [
         watching(nodes, always),
-        watchingChanges(session.mailbox.internalMembers, (change) =>
-          isMembershipChanged(change) ? [key] : [],
-        ),
+        watching(session.mailbox.internalMembers, (change) => (isMembershipChanged(change) ? [key] : [])),
       ],
     },
     deps,
