@@ -17,12 +17,12 @@ interface PlacementFlags {
 export const MIN_INTERVAL_FLAG = [
   "--snapshot-interval <duration>",
   "shortest time between two resource snapshots of a placement, 0 to 5m",
-  "30s",
+  "5s",
 ] as const;
 export const COLLECTION_FLAG = [
   "--snapshot-collection <duration>",
   "how long changes of resources are collected before they become a snapshot, 0 to 1m",
-  "15s",
+  "1s",
 ] as const;
 export const SKIPPED_APIS_FLAG = [
   "--skipped-apis <list>",
