@@ -24,7 +24,7 @@ export async function tellFleet(demo: Demo): Promise<void> {
   await run(demo, "hub", ["label", "membercluster", ...MEMBERS, "--overwrite", "tier=shop"]);
   await run(demo, "hub", ["apply", "-f", "examples/fleet/placement.yaml"]);
   await available(demo);
-  await run(demo, "hub", ["get", "clusterresourceplacement", "shop"], true);
+  await command(demo, ["placement", "status", "shop"]);
   await tellReplicas(demo);
 
   chapter("Why there, and not elsewhere");
@@ -137,8 +137,9 @@ async function upgradeUnderLoad(demo: Demo): Promise<void> {
     (await get(demo, "hub", "updaterun to-1-36", state)) === wanted;
   await until("the canary is upgraded", isState("Pending"), demo.signal);
   await tellVersions(demo);
+  await command(demo, ["updaterun", "status", "to-1-36"]);
   const gate = await get(demo, "hub", "gates", "{.items[0].metadata.name}");
-  await run(demo, "hub", ["patch", "gate", gate, "--type=merge", "-p", '{"spec":{"state":"Completed"}}']);
+  await command(demo, ["gate", "approve", gate.slice(0, 8)]);
   await until("both are upgraded", isState("Completed"), demo.signal);
   await tellVersions(demo);
   load.stop();
@@ -154,28 +155,13 @@ async function tellVersions(demo: Demo): Promise<void> {
 }
 
 async function approveStage(demo: Demo): Promise<void> {
-  const request = "blue-before-prod";
   const exists = async (): Promise<boolean> =>
-    (await get(demo, "hub", "clusterapprovalrequests", "{.items[*].metadata.name}")).includes(request);
+    (await get(demo, "hub", "clusterapprovalrequests", "{.items[*].metadata.name}")).includes(
+      "blue-before-prod",
+    );
   await until("the run asks for an approval", exists, demo.signal);
-  const condition = {
-    type: "Approved",
-    status: "True",
-    reason: "Looked",
-    message: "the canary works",
-    lastTransitionTime: new Date().toISOString(),
-    observedGeneration: 1,
-  };
-  const patch = JSON.stringify({ status: { conditions: [condition] } });
-  await run(demo, "hub", [
-    "patch",
-    "clusterapprovalrequest",
-    request,
-    "--subresource=status",
-    "--type=merge",
-    "-p",
-    patch,
-  ]);
+  await command(demo, ["placement", "run", "blue"]);
+  await command(demo, ["placement", "approve", "blue", "prod", "--before"]);
 }
 
 async function available(demo: Demo): Promise<void> {
@@ -267,10 +253,9 @@ function inCheckout(argument: string): string {
   return argument.startsWith("examples/") ? `${root}${argument}` : argument;
 }
 
-async function run(demo: Demo, cluster: string, args: readonly string[], isShown = false): Promise<void> {
+async function run(demo: Demo, cluster: string, args: readonly string[]): Promise<void> {
   say(`$ kubectl --context ${cluster} ${args.join(" ")}`);
-  const said = await kubectl(demo, cluster, args.map(inCheckout));
-  if (isShown) say(said.trimEnd());
+  await kubectl(demo, cluster, args.map(inCheckout));
 }
 
 async function get(demo: Demo, cluster: string, what: string, path: string): Promise<string> {
@@ -280,7 +265,8 @@ async function get(demo: Demo, cluster: string, what: string, path: string): Pro
 async function command(demo: Demo, args: readonly string[]): Promise<void> {
   say(`$ fairlead ${args.join(" ")} --hub-context hub`);
   const hub = ["--kubeconfig", demo.kubeconfig, "--hub-context", "hub"];
-  say((await fairlead([...args, ...hub], demo.signal)).trimEnd());
+  const said = await fairlead([...args, ...hub], demo.signal);
+  if (said.trim() !== "") say(said.trimEnd());
 }
 
 async function until(what: string, isDone: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
