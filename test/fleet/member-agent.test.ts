@@ -58,6 +58,8 @@ describe("the agent that applies what is placed", () => {
       { type: "Healthy", status: "True", reason: "InternalMemberClusterHealthy" },
     ]);
     expect(agent?.lastReceivedHeartbeat).toBeDefined();
+    // By which placements and overrides select it.
+    expect(member.metadata.labels).toEqual({ "kubernetes-fleet.io/member-name": "a" });
     expect(isConditionTrue(member.status?.conditions, "Joined")).toBe(true);
   });
 

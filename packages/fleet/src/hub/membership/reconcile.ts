@@ -4,6 +4,7 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
   MEMBER_CLUSTER_FINALIZER,
+  MEMBER_NAME_LABEL,
   MEMBER_CLUSTERS,
   type MemberCluster,
   type MemberClusterStatus,
@@ -181,8 +182,19 @@ class Membership {
     }
     if (isDeleting(member)) return this.#leave(member, signal);
     await addFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });
+    await this.#label(member, signal);
     await this.#provide(member, signal);
     return this.#report(member, signal);
+  }
+
+  /** By which placements and overrides select one cluster. */
+  async #label({ metadata: { name, labels } }: MemberCluster, signal: AbortSignal): Promise<void> {
+    if (labels?.[MEMBER_NAME_LABEL] === name) return;
+    const patch = { metadata: { labels: { [MEMBER_NAME_LABEL]: name } } };
+    await this.#parts.client.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, name), patch, {
+      fieldManager: HUB_MANAGER,
+      signal,
+    });
   }
 
   async #provide(member: MemberCluster, signal: AbortSignal): Promise<void> {
