@@ -20,7 +20,9 @@ import {
   RESOURCE_PLACEMENTS,
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
-import { startFleet, type TestFleet } from "../support/fleet.ts";
+import { cordonCluster } from "@fairlead/fleet/cli/fleet/cordon.ts";
+import { drainPlacements } from "@fairlead/fleet/cli/fleet/drain-placements.ts";
+import { PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 let fleet: TestFleet;
@@ -143,6 +145,18 @@ describe("a namespace that is placed", () => {
       CLUSTER_RESOURCE_BINDINGS,
       (all) => areAvailable(all, ["a", "b"]) && all.every((it) => it.metadata.uid !== before?.metadata.uid),
     );
+  });
+  it("leaves a member that is cordoned and drained, and comes back when that ends", async () => {
+    const { signal } = new AbortController();
+    await cordonCluster(hub, { name: "b", cordoned: true }, signal);
+    const options = { name: "b", wait: true, timeoutMs: PATIENCE_MS };
+    expect(await drainPlacements(hub, options, testDeps("drain"), signal)).toMatchObject([
+      { kind: "ClusterResourcePlacement", placement: "shop", outcome: "Removed" },
+    ]);
+    await eventually(fleet.client("b"), CONFIG_MAPS, (all) => !all.some((it) => it.metadata.name === "one"));
+    expect(areAvailable((await hub.list(CLUSTER_RESOURCE_BINDINGS)).items, ["a"])).toBe(true);
+    await cordonCluster(hub, { name: "b", cordoned: false }, signal);
+    await eventually(hub, CLUSTER_RESOURCE_BINDINGS, (all) => areAvailable(all, ["a", "b"]));
   });
   it("is written no more when everything is as it should be, also by a hub that starts again", async () => {
     const versions = async (): Promise<string> => {

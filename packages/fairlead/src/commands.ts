@@ -17,6 +17,14 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["join", { summary: "make a cluster a member of the fleet", load: () => import("#join/main.ts") }],
   ["leave", { summary: "remove a member from the fleet", load: () => import("#leave/main.ts") }],
   ["drain", { summary: "send new requests to other members", load: () => import("#drain/main.ts") }],
+  ["cordon", { summary: "keep placements from picking a member", load: () => import("#cordon/main.ts") }],
+  [
+    "uncordon",
+    {
+      summary: "let placements pick a member again",
+      load: async () => ({ command: (await import("#cordon/main.ts")).uncordon }),
+    },
+  ],
   [
     "mesh",
     {

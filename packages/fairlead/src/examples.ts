@@ -22,7 +22,13 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead join member-1 --hub-context hub --member-context member-1",
   ],
   leave: ["fairlead leave member-1 --hub-context hub --member-context member-1"],
-  drain: ["fairlead drain member-1 --hub-context hub", "fairlead drain member-1 --hub-context hub --undo"],
+  drain: [
+    "fairlead drain member-1 --hub-context hub",
+    "fairlead drain member-1 --hub-context hub --placements",
+    "fairlead drain member-1 --hub-context hub --undo",
+  ],
+  cordon: ["fairlead cordon member-1 --hub-context hub"],
+  uncordon: ["fairlead uncordon member-1 --hub-context hub"],
   mesh: ["fairlead mesh list", "fairlead mesh apply prod --what-if"],
   "mesh create": [
     "fairlead mesh create prod --member-selector env=prod",

@@ -22,23 +22,29 @@ export function command(): Program {
     )
     .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
     .option("--hard", "also stop services that no other cluster can serve", false)
+    .option(
+      "--placements",
+      "also cordon the cluster and evict every placement from it, as far as disruption budgets allow; with --undo: uncordon it",
+      false,
+    )
     .option("--undo", "end the drain", false)
-    .option("--no-wait", "do not wait until the other clusters have applied it")
-    .option("--timeout <seconds>", "time limit for the other clusters, 1 to 3600", "60")
+    .option("--no-wait", "do not wait until the other clusters have applied it, and placements are removed")
+    .option("--timeout <seconds>", "time limit for the other clusters, and for placements, 1 to 3600", "60")
     .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("drain", async ({ deps, signal }) => {
-        const { hubContext, hard, undo, wait } = flags;
+        const { hubContext, hard, undo, wait, placements } = flags;
         if (hard && undo) throw new FleetError("OPTION_INVALID", "--hard and --undo cannot be used together");
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
         const named = { file: flags.hubKubeconfig, context: hubContext };
         const hub = await loadContext(named, flags.kubeconfig, process.env);
         const mode = undo ? undefined : hard ? "Hard" : "Soft";
         const result = await drainCluster(
-          { name, hub, mode, waitForImporters: wait, timeoutMs },
+          { name, hub, mode, placements, wait, timeoutMs },
           { ...deps, progress: sayStep },
           signal,
         );
+        if (wait && result.placements?.some((it) => it.outcome !== "Removed") === true) process.exitCode = 1;
         console.log(renderDrain(result, flags.output));
       }),
     );

@@ -44,6 +44,8 @@ it("every command that prints data takes -o with the same words", async () => {
       words.set(name, argChoices);
     }
   expect(Object.fromEntries(words)).toEqual({
+    cordon: RESULT_OUTPUTS,
+    uncordon: RESULT_OUTPUTS,
     "gate approve": RESULT_OUTPUTS,
     "gate list": LIST_OUTPUTS,
     "updaterun create": RESULT_OUTPUTS,

@@ -1,3 +1,5 @@
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { isClusterName } from "#api/fairlead.dev/cluster-names.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { type ErrorCode, FleetError, hasCode } from "@fairlead/base/errors.ts";
@@ -83,5 +85,17 @@ export async function clusterUid(client: KubeClient, who: string, signal: AbortS
   throw new FleetError(
     "API_UNEXPECTED",
     `${who} has no kube-system namespace, whose UID identifies the cluster`,
+  );
+}
+
+/** @throws {FleetError} `OPTION_INVALID` if the fleet has no such member. */
+export async function findMember(hub: KubeClient, name: string, signal: AbortSignal): Promise<MemberCluster> {
+  const present = isClusterName(name)
+    ? await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name), { signal })
+    : undefined;
+  if (present !== undefined) return present;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `the fleet has no member named ${JSON.stringify(name)}; see "fairlead status"`,
   );
 }

@@ -18,6 +18,8 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { checkReachable } from "./clusters.ts";
+import { cordonCluster } from "./cordon.ts";
+import { drainPlacements, type PlacementDrain } from "./drain-placements.ts";
 import { type FleetStatus, readFleet, summarizeFleet } from "./status.ts";
 
 export interface DrainDeps extends RuntimeDeps {
@@ -30,8 +32,10 @@ export interface DrainOptions {
   readonly hub: ClusterConfig;
   /** Undefined: new flows may go to the cluster again. */
   readonly mode: DrainMode | undefined;
-  /** Wait until every importing cluster has carried it out. Default: true. */
-  readonly waitForImporters?: boolean;
+  /** Also cordon the cluster and evict what is placed there; at the end of a drain, uncordon it. Default: false. */
+  readonly placements?: boolean;
+  /** Wait until every importing cluster has carried it out, and what was evicted is removed. Default: true. */
+  readonly wait?: boolean;
   /** Unit: milliseconds. Default: 60 000. */
   readonly timeoutMs?: number;
 }
@@ -43,6 +47,10 @@ export interface DrainResult {
   readonly carriedOutBy: readonly string[];
   /** Services, as "namespace/name", that no other cluster can serve now. */
   readonly servedOnlyHere: readonly string[];
+  /** With placements: whether new ones are kept away. */
+  readonly cordoned?: boolean;
+  /** What became of those that were bound to the cluster. */
+  readonly placements?: readonly PlacementDrain[];
 }
 
 const DEFAULT_TIMEOUT_MS = 60_000;
@@ -57,7 +65,7 @@ export async function drainCluster(
   deps: DrainDeps,
   signal: AbortSignal,
 ): Promise<DrainResult> {
-  const { name, mode, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  const { name, mode, placements = false, wait = true, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   await using hub = connect(options.hub, deps);
   await checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal);
   const fleet = summarizeFleet(await readFleet(hub, signal));
@@ -66,10 +74,24 @@ export async function drainCluster(
     mode === undefined ? `requested the end of the drain of ${name}` : `requested the drain of ${name}`,
   );
   const servedOnlyHere = mode === undefined ? [] : servedOnlyBy(fleet, name);
-  if (options.waitForImporters === false)
-    return { cluster: name, mode: mode ?? "None", carriedOutBy: [], servedOnlyHere };
-  const carriedOutBy = await untilCarriedOut(hub, { name, mode, timeoutMs }, deps, signal);
-  return { cluster: name, mode: mode ?? "None", carriedOutBy, servedOnlyHere };
+  const carriedOutBy = wait ? await untilCarriedOut(hub, { name, mode, timeoutMs }, deps, signal) : [];
+  const result = { cluster: name, mode: mode ?? ("None" as const), carriedOutBy, servedOnlyHere };
+  if (!placements) return result;
+  return { ...result, ...(await ofPlacements(hub, { name, mode, wait, timeoutMs }, deps, signal)) };
+}
+
+/** Cordons the cluster and evicts what is placed there, or ends the cordon. */
+async function ofPlacements(
+  hub: KubeClient,
+  { name, mode, wait, timeoutMs }: Wanted & { readonly wait: boolean },
+  deps: DrainDeps,
+  signal: AbortSignal,
+): Promise<Pick<DrainResult, "cordoned" | "placements">> {
+  const cordoned = mode !== undefined;
+  await cordonCluster(hub, { name, cordoned }, signal);
+  deps.progress?.(`${cordoned ? "cordoned" : "uncordoned"} ${name}`);
+  if (!cordoned) return { cordoned };
+  return { cordoned, placements: await drainPlacements(hub, { name, wait, timeoutMs }, deps, signal) };
 }
 
 async function annotate(

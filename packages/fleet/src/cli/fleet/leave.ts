@@ -1,7 +1,6 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
 import { bootstrapAccount } from "#api/fairlead.dev/identity.ts";
-import { isClusterName } from "#api/fairlead.dev/cluster-names.ts";
 import { CLUSTER_UID_ANNOTATION, FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -14,7 +13,7 @@ import { connect } from "@fairlead/kube/client/client.ts";
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
-import { checkReachable, clusterUid } from "./clusters.ts";
+import { checkReachable, clusterUid, findMember } from "./clusters.ts";
 import { DEFAULT_TIMEOUT_MS, type JoinDeps } from "./join-options.ts";
 import { checkSaysItIs, cleanMember, listOrNone } from "./leave-member.ts";
 
@@ -134,17 +133,6 @@ async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | 
 async function removeAll(client: KubeClient, kinds: readonly Resource[], signal: AbortSignal): Promise<void> {
   for (const of of kinds)
     for (const it of await listOrNone(client, of, { signal })) await client.delete(of, keyOf(it), { signal });
-}
-
-async function findMember(hub: KubeClient, name: string, signal: AbortSignal): Promise<MemberCluster> {
-  const present = isClusterName(name)
-    ? await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name), { signal })
-    : undefined;
-  if (present !== undefined) return present;
-  throw new FleetError(
-    "OPTION_INVALID",
-    `the fleet has no member named ${JSON.stringify(name)}; see "fairlead status"`,
-  );
 }
 
 /** Removes nothing from any other cluster than the leaving one. */

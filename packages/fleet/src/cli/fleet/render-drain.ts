@@ -1,8 +1,10 @@
 import { renderData, type ResultOutput } from "../output.ts";
 import type { DrainResult } from "./drain.ts";
+import type { PlacementDrain } from "./drain-placements.ts";
 
 export function renderDrain(result: DrainResult, output: ResultOutput): string {
-  return output === "text" ? sentences(result).join("\n") : renderData(result, output);
+  if (output !== "text") return renderData(result, output);
+  return [...sentences(result), ...ofPlacements(result)].join("\n");
 }
 
 function sentences({ cluster, mode, carriedOutBy, servedOnlyHere }: DrainResult): string[] {
@@ -14,5 +16,24 @@ function sentences({ cluster, mode, carriedOutBy, servedOnlyHere }: DrainResult)
     ...(servedOnlyHere.length === 0
       ? []
       : [`No other cluster can serve these services; ${fate}:`, ...servedOnlyHere.map((it) => `  ${it}`)]),
+  ];
+}
+
+const OUTCOMES: Readonly<Record<PlacementDrain["outcome"], string>> = {
+  Requested: "eviction requested",
+  Evicted: "evicted, its resources are being removed",
+  Removed: "evicted",
+  Refused: "refused",
+  Invalid: "cannot be evicted",
+};
+
+function ofPlacements({ cluster, cordoned, placements = [] }: DrainResult): string[] {
+  if (cordoned === undefined) return [];
+  if (!cordoned) return [`${cluster} is uncordoned: placements may pick it`];
+  return [
+    `${cluster} is cordoned; placements that were bound to it: ${placements.length === 0 ? "none" : placements.length}`,
+    ...placements.map(
+      ({ kind, placement, outcome, message }) => `  ${kind} ${placement}: ${OUTCOMES[outcome]}: ${message}`,
+    ),
   ];
 }
