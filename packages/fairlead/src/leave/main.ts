@@ -1,5 +1,9 @@
-import { Command } from "@commander-js/extra-typings";
+import { Command, Option } from "@commander-js/extra-typings";
 import { FleetError } from "@fairlead/base/errors.ts";
+import {
+  PLACED_ON_LEAVE,
+  type PlacedOnLeave,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import type { Report } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { KUBECONFIG_FLAG, loadContext, type Named, refuseSameDefault } from "#shared/contexts.ts";
@@ -10,6 +14,8 @@ import { sayReport } from "#shared/reports.ts";
 
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command<[string]>, "parseAsync">;
+
+const PLACED = ["keep", "delete", "orphan"] as const;
 
 /** Takes a member out of its fleet. */
 export function command(): Program {
@@ -32,6 +38,13 @@ export function command(): Program {
       "also delete the ServiceExports and MultiClusterServices of the member",
       false,
     )
+    .addOption(
+      new Option(
+        "--placed <choice>",
+        "what becomes of placed objects: they stay, the member deletes them, or they stay without AppliedWorks; " +
+          "default: spec.deleteOptions.placed of the MemberCluster, or keep",
+      ).choices(PLACED),
+    )
     .option(
       "--force",
       "do not wait for agents; without --member-context and --member-kubeconfig: the member no longer exists; " +
@@ -44,6 +57,7 @@ export function command(): Program {
     .action((name, flags) =>
       runForPeople("leave", async ({ deps, signal }) => {
         const { force, deleteExports, hubGone } = flags;
+        const placed = parsePlaced(flags);
         const hubNamed = { file: flags.hubKubeconfig, context: flags.hubContext };
         const memberNamed = { file: flags.memberKubeconfig, context: flags.memberContext };
         const isGone = force && !isNamed(memberNamed);
@@ -65,7 +79,7 @@ export function command(): Program {
         };
         try {
           await leaveFleet(
-            { name, hub, member, force, deleteExports, timeoutMs },
+            { name, hub, member, force, deleteExports, placed, timeoutMs },
             { ...deps, progress },
             signal,
           );
@@ -75,6 +89,23 @@ export function command(): Program {
         }
       }),
     );
+}
+
+function parsePlaced({
+  placed,
+  force,
+  hubGone,
+}: {
+  readonly placed?: (typeof PLACED)[number] | undefined;
+  readonly force: boolean;
+  readonly hubGone: boolean;
+}): PlacedOnLeave | undefined {
+  if ((force || hubGone) && placed !== undefined && placed !== "keep")
+    throw new FleetError(
+      "OPTION_INVALID",
+      `--placed ${placed} is carried out by the member's agent, which --force and --hub-gone do not wait for`,
+    );
+  return PLACED_ON_LEAVE.find((it) => it.toLowerCase() === placed);
 }
 
 function isNamed({ file, context }: Named): boolean {

@@ -1,4 +1,4 @@
-import type { InternalMemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { InternalMemberCluster, PlacedOnLeave } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -74,6 +74,11 @@ export function membershipOf(session: Session): Membership {
   }
 }
 
+/** What becomes of placed objects when the cluster leaves. */
+export function placedOnLeave(session: Session): PlacedOnLeave {
+  return internalMemberOf(session)?.spec.placed ?? "Keep";
+}
+
 /** What of it deals with the hub alone. */
 export type HubSession = Pick<Session, "cluster" | "part" | "hub" | "deps" | "hadInternalMember"> & {
   readonly mailbox: Pick<Session["mailbox"], "internalMembers">;
@@ -102,7 +107,7 @@ export function isLegacy({ spec }: InternalMemberCluster): boolean {
 /** Returns true if the fields of the InternalMemberCluster changed that decide about membership. */
 export function isMembershipChanged({ before, after }: Change<InternalMemberCluster>): boolean {
   const facts = (it: InternalMemberCluster | undefined): string =>
-    it === undefined ? "" : `${it.spec.state} ${isLegacy(it)} ${it.spec.network?.mode}`;
+    it === undefined ? "" : `${it.spec.state} ${it.spec.placed} ${isLegacy(it)} ${it.spec.network?.mode}`;
   return facts(before) !== facts(after);
 }
 

@@ -1,4 +1,5 @@
 import { HEARTBEAT_SECONDS } from "./defaults.ts";
+import { PLACED_ON_LEAVE } from "./v1beta1/types.ts";
 import type {
   CustomResourceDefinition,
   JsonSchema,
@@ -93,6 +94,11 @@ function memberCluster(more: Readonly<Record<string, JsonSchema>>, status: JsonS
   );
 }
 
+const PLACED = oneOf(
+  PLACED_ON_LEAVE,
+  "Addition. What becomes of placed objects when the member leaves: they stay (Keep, the default), the member deletes them (Delete), or they stay without AppliedWorks (Orphan).",
+);
+
 const DRAINED = mapList(
   "cluster",
   object({
@@ -107,6 +113,7 @@ function internalMemberCluster(status: JsonSchema): JsonSchema {
     {
       "spec!": object({
         "state!": text('"Join" or "Leave".'),
+        placed: PLACED,
         heartbeatPeriodSeconds: HEARTBEAT,
         leaseDurationSeconds: int32(
           "Addition. How long the member's Lease in this namespace lives without renewal. Unit: seconds.",
@@ -172,6 +179,7 @@ const DELETE_OPTIONS = {
       ...oneOf(["Skip", "Strict"], "Whether a member that still exports services may be deleted."),
       default: "Strict",
     },
+    placed: PLACED,
   }),
 };
 

@@ -1,4 +1,8 @@
-import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  MEMBER_CLUSTERS,
+  type MemberCluster,
+  type PlacedOnLeave,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
 import { bootstrapAccount } from "#api/fairlead.dev/identity.ts";
 import { CLUSTER_UID_ANNOTATION, FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
@@ -9,12 +13,14 @@ import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.c
 import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
 import { checkReachable, clusterUid, findMember } from "./clusters.ts";
 import { DEFAULT_TIMEOUT_MS, type JoinDeps } from "./join-options.ts";
+import { describeLeft, placedOn, stillThere } from "./leave-placed.ts";
 import { checkSaysItIs, cleanMember, listOrNone } from "./leave-member.ts";
 
 export interface LeaveOptions {
@@ -25,6 +31,8 @@ export interface LeaveOptions {
   readonly member: ClusterConfig | undefined;
   /** Do not wait for the member's agents to withdraw, and do without a hub that does not answer. Default: false. */
   readonly force?: boolean;
+  /** What becomes of placed objects. Default: what `spec.deleteOptions.placed` of the MemberCluster says. */
+  readonly placed?: PlacedOnLeave | undefined;
   /** Delete the member's ServiceExports and MultiClusterServices, as fleet-networking does. Default: false. */
   readonly deleteExports?: boolean;
   /** Unit: milliseconds. Default: 60 000. */
@@ -109,7 +117,9 @@ async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | 
   if (member !== undefined) await checkIsMember(member, present, signal);
   // Before the agents stop, because agents remove what depends on the exports.
   if (member !== undefined) await deleteExports(leaving, member);
-  await requestLeave(hub, name, force || member === undefined, signal);
+  const placed = await placedOn(member, name, signal);
+  const isForced = force || member === undefined;
+  await requestLeave(hub, { name, isForced, placed: options.placed }, signal);
   progress(`asked the hub to remove ${name}`);
   await waitFor(
     hub,
@@ -128,6 +138,13 @@ async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | 
   const account = objectKey(FLEET_SYSTEM_NAMESPACE, bootstrapAccount(name));
   await hub.delete(SERVICE_ACCOUNTS, account, { signal });
   progress(`the hub deleted MemberCluster ${name}`);
+  if (member === undefined || placed.length === 0) return;
+  const asked = isForced ? undefined : placedOnLeave(present, options);
+  progress(describeLeft(placed, await stillThere(member, placed, signal), asked));
+}
+
+function placedOnLeave({ spec }: MemberCluster, options: LeaveOptions): PlacedOnLeave | undefined {
+  return options.placed ?? spec.deleteOptions?.placed;
 }
 
 async function removeAll(client: KubeClient, kinds: readonly Resource[], signal: AbortSignal): Promise<void> {
@@ -149,20 +166,27 @@ async function checkIsMember(member: KubeClient, present: MemberCluster, signal:
 /** Requests the removal of a member; with force, the hub does not wait for its agent. */
 export async function forgetMember(hub: KubeClient, name: string): Promise<void> {
   if ((await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name))) === undefined) return;
-  await requestLeave(hub, name, true);
+  await requestLeave(hub, { name, isForced: true });
 }
 
 async function requestLeave(
   hub: KubeClient,
-  name: string,
-  force: boolean,
+  {
+    name,
+    isForced,
+    placed,
+  }: {
+    readonly name: string;
+    readonly isForced: boolean;
+    readonly placed?: PlacedOnLeave | undefined;
+  },
   signal?: AbortSignal,
 ): Promise<void> {
   const options = signal === undefined ? {} : { signal };
   const key = objectKey(undefined, name);
-  const metadata = force ? { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } } : {};
+  const metadata = isForced ? { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } } : {};
   // The member withdraws what it exports: "Strict" is for those who delete the MemberCluster by hand.
-  const spec = { deleteOptions: { validationMode: "Skip" } };
+  const spec = { deleteOptions: { validationMode: "Skip", ...defined({ placed }) } };
   await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata, spec }, options);
   await hub.delete(MEMBER_CLUSTERS, key, options);
 }

@@ -148,10 +148,12 @@ export function planInternalMember(
 ): Applied<InternalMemberCluster> {
   const name = member.metadata.name;
   const suspects = wanted.suspects.filter((it) => it.cluster !== name);
+  const { placed } = member.spec.deleteOptions ?? {};
   return {
     metadata: { name, namespace: mailboxOf(name) },
     spec: {
       state: wanted.state,
+      ...(wanted.state === "Leave" && placed !== undefined ? { placed } : {}),
       heartbeatPeriodSeconds: member.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS,
       leaseDurationSeconds: wanted.leaseSeconds,
       ...(suspects.length === 0 ? {} : { suspects }),

@@ -2,6 +2,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_AGENT_TYPE,
   type InternalMemberCluster,
   MEMBER_CLUSTER_FINALIZER,
   MEMBER_NAME_LABEL,
@@ -24,7 +25,13 @@ import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import { isConditionTrue, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import {
+  findCondition,
+  isConditionTrue,
+  setCondition,
+  timestamp,
+} from "@fairlead/kube/objects/conditions.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
@@ -57,6 +64,7 @@ export interface MembershipOptions {
 
 interface Parts {
   readonly client: KubeClient;
+  readonly events: EventRecorder;
   readonly informers: HubInformers;
   readonly leases: LeaseTracker;
   readonly options: MembershipOptions;
@@ -321,11 +329,28 @@ class Membership {
     }
     this.#setSuspect(cluster, false);
     this.#leases.forget(cluster);
+    this.#tellOfPlaced(member, internalMember);
     await removeFromViews(this.#parts, cluster, signal);
     await emptyMailbox({ client, informers, mailbox: mailboxOf(cluster) }, signal);
     await client.delete(NAMESPACES, objectKey(undefined, mailboxOf(cluster)), { signal });
     await removeFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });
     deps.log.info("a member left", { member: cluster });
+  }
+
+  /** Says what became of placed objects, in the words of the member. */
+  #tellOfPlaced(member: MemberCluster, internalMember: InternalMemberCluster | undefined): void {
+    const agent = internalMember?.status?.agentStatus?.find((it) => it.type === MEMBER_AGENT_TYPE);
+    const left = findCondition(agent?.conditions, "Joined");
+    if (agent === undefined) return;
+    const event =
+      left?.status === "False"
+        ? ({ type: "Normal", reason: "MemberClusterLeft", message: left.message.slice(0, 1000) } as const)
+        : ({
+            type: "Warning",
+            reason: "MemberClusterRemoved",
+            message: "removed without its agent: what is placed there stays",
+          } as const);
+    this.#parts.events.record(MEMBER_CLUSTERS, member, event);
   }
 
   /** @returns How much longer to wait for the agents. Unit: milliseconds. 0 if there is nothing to wait for. */

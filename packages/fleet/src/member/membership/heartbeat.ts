@@ -25,13 +25,14 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Change, Controller, Informer, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import { describePlaced } from "#placement/work/placed.ts";
 import { crossClusterPolicy, policyEngineOf, sameNodePolicy } from "#domain/policy-engine.ts";
 import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
 import { isServed } from "../imports/adoption.ts";
 import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
 import { nodeAgentsOf, watchingNodeAgents } from "../running-agents.ts";
-import { isLegacyHub, type Session } from "../session.ts";
+import { isLegacyHub, placedOnLeave, type Session } from "../session.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
 import { WORK_FINALIZER } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { areMarkedInactive } from "./inactive.ts";
@@ -252,7 +253,10 @@ function planAgents(
   let changed = false;
   const ours = agents.map((type): AgentStatus => {
     const agent = before.find((it) => it.type === type);
-    const own = type === MEMBER_AGENT_TYPE ? joinedAsMemberAgent(isLeaving) : { type: "Joined", ...joined };
+    const own =
+      type === MEMBER_AGENT_TYPE
+        ? joinedAsMemberAgent(isLeaving ? reportOfLeave(session) : undefined)
+        : { type: "Joined", ...joined };
     const known = setCondition(agent?.conditions, own, deps.clock);
     const conditions = type === EXPORTS_AGENT ? withFacts(session, known, { invalid, isLeaving }) : known;
     if (conditions !== agent?.conditions) changed = true;
@@ -262,6 +266,10 @@ function planAgents(
   const others = before.filter((it) => !agents.includes(it.type) && !isFormerMemberAgent(it));
   if (!changed && !isDue && others.length + ours.length === before.length) return undefined;
   return [...others, ...ours];
+}
+
+function reportOfLeave(session: Session): string {
+  return describePlaced(session.works?.store.list() ?? [], placedOnLeave(session));
 }
 
 /** What the agent of exports reports besides. A condition that is undefined is removed: there is nothing to say. */

@@ -23,10 +23,11 @@ import { PropertyCollector, type PropertyProvider } from "./property-provider.ts
 /** Distinguishes the entry of this program from that of KubeFleet's agent. */
 const MESSAGE = "applies what is placed on this cluster";
 
-export function joinedAsMemberAgent(isLeaving: boolean): NewCondition {
-  return isLeaving
-    ? { type: "Joined", status: "False", reason: "InternalMemberClusterLeft", message: MESSAGE }
-    : { type: "Joined", status: "True", reason: "InternalMemberClusterJoined", message: MESSAGE };
+/** @param left - What became of placed objects, of a cluster that leaves. */
+export function joinedAsMemberAgent(left: string | undefined): NewCondition {
+  return left === undefined
+    ? { type: "Joined", status: "True", reason: "InternalMemberClusterJoined", message: MESSAGE }
+    : { type: "Joined", status: "False", reason: "InternalMemberClusterLeft", message: left };
 }
 
 /** Whether this program wrote it, which no longer applies anything. */

@@ -4,7 +4,7 @@ import { keyOf, objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/m
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
-import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import { addFinalizer, isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
@@ -24,7 +24,7 @@ import { Kinds } from "./kinds.ts";
 import { knownStatus, WorkMemories } from "./memory.ts";
 import type { WorkSession } from "./parts.ts";
 import { passOver } from "./pass.ts";
-import { removeWork } from "./remove.ts";
+import { isAbandoned, leaveWork, removeWork } from "./remove.ts";
 import { writeStatus } from "./status.ts";
 import { Requests } from "./requests.ts";
 import { identitiesOf, OF_OBJECT, sharingChanged } from "./sharing.ts";
@@ -152,14 +152,11 @@ class WorkApplier {
     if (work === undefined || membership !== "join") this.#forget(key);
     // A Work that vanished says nothing: a hub that lost its data must not empty the cluster.
     if (work === undefined || membership === "none") return;
-    if (membership === "leave") {
-      await removeFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
-      return;
-    }
     const parts = { session, kinds: this.#kinds, requests: this.#requests, health: this.#health, signal };
+    if (membership === "leave") return leaveWork(parts, work);
     if (isDeleting(work)) {
       this.#forget(key);
-      return removeWork(parts, work);
+      return removeWork(parts, work, isAbandoned(work) ? "Orphan" : "Delete");
     }
     const held = await addFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
     const problem = restoredProblem(

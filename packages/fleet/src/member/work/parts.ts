@@ -3,6 +3,7 @@ import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Informer, KubeClient, Source } from "@fairlead/kube/types.ts";
+import type { PlacedOnLeave } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { ApplyStrategy } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { AppliedWork, Work } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import type { CompileHealth, HealthRules } from "#placement/work/health.ts";
@@ -20,6 +21,8 @@ export interface WorkSession {
   readonly appliedWorks: Informer<AppliedWork>;
   /** What the hub wants of this member. "none": unknown, so that nothing is changed. */
   readonly membership: () => "join" | "leave" | "none";
+  /** What becomes of placed objects when it leaves. Default: Keep. */
+  readonly placedOnLeave?: () => PlacedOnLeave;
   /** What else makes Works due: changes of the membership. */
   readonly sources: readonly Source[];
   readonly deps: RuntimeDeps;

@@ -14,11 +14,30 @@ import type { PassParts } from "./parts.ts";
 /** How long the objects of a deleted Work may take to go, before they are left to themselves. Unit: milliseconds. */
 const DELETION_WAIT_MS = 300_000;
 
+/** Whether its placement is deleted and leaves what it placed. */
+export function isAbandoned({ metadata: { annotations } }: Work): boolean {
+  return annotations?.[DELETION_PROPAGATION_ANNOTATION] === "Abandon";
+}
+
+/** The cluster leaves the fleet; it has left when no Work has the finalizer any more. */
+export async function leaveWork(parts: PassParts, work: Work): Promise<ReconcileResult> {
+  const { session, signal } = parts;
+  const placed = session.placedOnLeave?.() ?? "Keep";
+  if (placed !== "Keep") return removeWork(parts, work, placed);
+  await removeFinalizer(session.hub, WORKS, work, { finalizer: WORK_FINALIZER, signal });
+  return {};
+}
+
 /**
- * A Work that is being deleted: deletes the AppliedWork in the foreground, with which the garbage collector deletes what it owns
- * alone; co-owned objects lose only the reference. The Work goes when the AppliedWork is gone.
+ * A Work that is being deleted, or of a cluster that leaves: deletes the AppliedWork in the foreground, with which the garbage collector deletes what it owns
+ * alone; co-owned objects lose only the reference. The Work goes when the AppliedWork is gone. "Orphan": all objects lose only the
+ * reference.
  */
-export async function removeWork(parts: PassParts, work: Work): Promise<ReconcileResult> {
+export async function removeWork(
+  parts: PassParts,
+  work: Work,
+  mode: "Delete" | "Orphan",
+): Promise<ReconcileResult> {
   const { session, signal } = parts;
   const { local, appliedWorks, deps, deletionWaitMs = DELETION_WAIT_MS } = session;
   const key = objectKey(undefined, work.metadata.name);
@@ -29,10 +48,9 @@ export async function removeWork(parts: PassParts, work: Work): Promise<Reconcil
     return {};
   }
   if (!isDeleting(owner)) {
-    const isAbandoned = work.metadata.annotations?.[DELETION_PROPAGATION_ANNOTATION] === "Abandon";
     await local.delete(APPLIED_WORKS, keyOf(owner), {
       uid: owner.metadata.uid ?? "",
-      propagationPolicy: isAbandoned ? "Orphan" : "Foreground",
+      propagationPolicy: mode === "Orphan" ? "Orphan" : "Foreground",
       signal,
     });
     return { requeueAfterMs: deletionWaitMs };

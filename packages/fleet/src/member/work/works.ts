@@ -3,7 +3,7 @@ import { watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Controller, Informer } from "@fairlead/kube/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, membershipOf, placedOnLeave, type Session } from "../session.ts";
 import { createAppliedWorkInformer, createWorkApplier } from "./applier.ts";
 
 /** Applies what is placed on this cluster: the Works of its mailbox. Each kind is watched by what reads it. */
@@ -22,6 +22,7 @@ export function createWorks(session: Session): readonly Controller[] {
     works,
     appliedWorks,
     membership,
+    placedOnLeave: () => placedOnLeave(session),
     sources,
     compileHealth,
     deps,

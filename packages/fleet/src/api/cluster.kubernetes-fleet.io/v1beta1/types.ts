@@ -32,10 +32,21 @@ export interface MemberCluster extends KubeObject {
     /** Unit: seconds. Range: 1 to 600. Default: 60. */
     heartbeatPeriodSeconds?: number;
     taints?: { key: string; value?: string; effect: "NoSchedule" }[];
-    deleteOptions?: { validationMode?: "Strict" | "Skip" };
+    deleteOptions?: {
+      validationMode?: "Strict" | "Skip";
+      /** What becomes of placed objects when the member leaves. Default: Keep, as in KubeFleet. Addition. */
+      placed?: PlacedOnLeave;
+    };
   };
   status?: MemberClusterStatus;
 }
+
+/**
+ * "Keep": they stay as they are, with their AppliedWorks. "Delete": the member deletes them before it has left. "Orphan": they stay
+ * without AppliedWorks and references to these.
+ */
+export const PLACED_ON_LEAVE = ["Keep", "Delete", "Orphan"] as const;
+export type PlacedOnLeave = (typeof PLACED_ON_LEAVE)[number];
 
 /** A member that has stopped renewing its lease on the hub. */
 export interface SuspectCluster {
@@ -56,6 +67,8 @@ export type DrainMode = "Soft" | "Hard";
 export interface InternalMemberCluster extends KubeObject {
   spec: {
     state: "Join" | "Leave";
+    /** With state Leave: what becomes of placed objects. Default: Keep. Addition. */
+    placed?: PlacedOnLeave;
     /** Unit: seconds. */
     heartbeatPeriodSeconds?: number;
     /** How long the member's Lease in its mailbox lives without renewal. Unit: seconds. Addition. */

@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { configMap, FakeFleet, SHOP } from "../fleet.fake.ts";
 import { createRollout } from "../rollout/controller.ts";
 import { createWorks } from "./controller.ts";
@@ -58,4 +60,24 @@ describe.each([undefined, "team"])("a placement in namespace %s", (namespace) =>
     await it.settle(60_000);
     expect(it.client.writes).toEqual([]);
   });
+});
+
+it("a member that leaves keeps its Works until its mailbox goes: it decides itself what becomes of the objects", async () => {
+  const it = fleet();
+  it.members("a");
+  it.placement();
+  await it.snapshot(0, [SHOP]);
+  it.bind("a");
+  await it.start(createRollout, createWorks);
+  await it.settle();
+  const member = objectKey(undefined, "a");
+  await it.client.mergePatch(MEMBER_CLUSTERS, member, { metadata: { finalizers: ["example.com/held"] } });
+  await it.client.delete(MEMBER_CLUSTERS, member);
+  await it.settle();
+  const key = keyOf(it.binding("a"));
+  await it.client.delete(it.scope.bindings, key);
+  await it.settle();
+  expect(it.works("a")).toHaveLength(1);
+  expect(it.works("a")[0]?.metadata.deletionTimestamp).toBeUndefined();
+  expect(it.binding("a").metadata.finalizers).toEqual(["kubernetes-fleet.io/scheduler-crb-cleanup"]);
 });

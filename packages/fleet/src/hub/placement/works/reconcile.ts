@@ -95,6 +95,14 @@ export class WorksReconciler {
     works: readonly Work[],
     signal: AbortSignal,
   ): Promise<void> {
+    const { client, members } = this.#parts;
+    const release = { finalizer: WORK_FINALIZER, signal };
+    // A member that leaves decides itself what becomes of them, and they go with its mailbox.
+    const member = members.store.get(objectKey(undefined, binding.spec.targetCluster));
+    if (member !== undefined && isDeleting(member)) {
+      await removeFinalizer(client, scope.bindings, binding, release);
+      return;
+    }
     // It is there until its bindings are gone. Of a cluster that it only leaves, the objects are deleted in any case.
     const placement = placements.store.get(placementOf(binding));
     const policy = placement?.spec.strategy?.deleteStrategy?.propagationPolicy;
@@ -103,7 +111,7 @@ export class WorksReconciler {
     await this.#delete(works, signal);
     // The watch reports the last one that goes.
     if (this.#worksOf(binding).length > 0) return;
-    await removeFinalizer(this.#parts.client, scope.bindings, binding, { finalizer: WORK_FINALIZER, signal });
+    await removeFinalizer(client, scope.bindings, binding, release);
   }
 
   /** Has the member leave what the Works applied, when they are deleted. */
