@@ -35,6 +35,17 @@ it("a member applies its Works, deletes what they have no longer, and leaves the
     involvedObject: { kind: "MemberCluster", name: "a" },
     message: "kept 2 objects (ConfigMap 1, Namespace 1)",
   });
+  const reasons = events.filter((it) => it.involvedObject.name === "a").map((it) => it.reason);
+  expect(new Set(reasons)).toEqual(
+    new Set([
+      "NamespaceCreated",
+      "RoleCreated",
+      "RoleBindingCreated",
+      "InternalMemberClusterCreated",
+      "InternalMemberClusterSpecUpdated",
+      "MemberClusterLeft",
+    ]),
+  );
   expect(await member.get(CONFIG_MAPS, objectKey("n", "stays"))).toMatchObject({ data: { a: "2" } });
   expect(await member.find(APPLIED_WORKS, objectKey(undefined, "w"))).toBeDefined();
 });

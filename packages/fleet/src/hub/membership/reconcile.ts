@@ -19,6 +19,7 @@ import { FACTS, reportedFacts } from "#domain/cluster-facts.ts";
 import { reportedRanges } from "#domain/ranges.ts";
 import { FORCE_LEAVE_ANNOTATION, NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
@@ -37,10 +38,11 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
-import type { Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { type HubInformers } from "../informers.ts";
 import { changedMembers, isClaimChanged } from "../memberships.ts";
 import { isIsolated, networkOf } from "../view.ts";
+import { eventOfApply, eventOfInternalMember, type MembershipEvent } from "./events.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
 import type { LeaseTracker } from "./leases.ts";
 import {
@@ -211,15 +213,19 @@ class Membership {
     const name = member.metadata.name;
     const mailbox = mailboxOf(name);
     const namespace = informers.namespaces.store.get(objectKey(undefined, mailbox));
-    await applyIfChanged(client, NAMESPACES, { current: namespace, desired: planNamespace(member), ...by });
+    const apply = async <T extends KubeObject>(
+      of: Resource<T>,
+      current: T | undefined,
+      desired: Applied<T>,
+    ): Promise<void> => {
+      const applied = await applyIfChanged(client, of, { current, desired, ...by });
+      this.#tell(member, eventOfApply(of, current, applied));
+    };
+    await apply(NAMESPACES, namespace, planNamespace(member));
     const role = informers.roles.store.get(objectKey(mailbox, `fleet-role-${name}`));
-    await applyIfChanged(client, ROLES, { current: role, desired: planRole(member), ...by });
+    await apply(ROLES, role, planRole(member));
     const binding = informers.roleBindings.store.get(objectKey(mailbox, `fleet-rolebinding-${name}`));
-    await applyIfChanged(client, ROLE_BINDINGS, {
-      current: binding,
-      desired: planRoleBinding(member),
-      ...by,
-    });
+    await apply(ROLE_BINDINGS, binding, planRoleBinding(member));
     await this.#limit(member, signal);
     await provideView(this.#parts, member, signal);
     await this.#writeInternalMember(member, "Join", signal);
@@ -247,7 +253,7 @@ class Membership {
     const current = this.#internalMemberOf(member);
     const view = viewFor(informers, member, current);
     const drained = drainedMembers(informers.members.store.list());
-    await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
+    const applied = await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
       current,
       desired: planInternalMember(member, {
         state,
@@ -260,6 +266,11 @@ class Membership {
       fieldManager: HUB_MANAGER,
       signal,
     });
+    this.#tell(member, eventOfInternalMember(current, applied));
+  }
+
+  #tell(member: MemberCluster, event: MembershipEvent | undefined): void {
+    if (event !== undefined) this.#parts.events.record(MEMBER_CLUSTERS, member, event);
   }
 
   #internalMemberOf(member: MemberCluster): InternalMemberCluster | undefined {
@@ -342,15 +353,15 @@ class Membership {
     const agent = internalMember?.status?.agentStatus?.find((it) => it.type === MEMBER_AGENT_TYPE);
     const left = findCondition(agent?.conditions, "Joined");
     if (agent === undefined) return;
-    const event =
+    const event: MembershipEvent =
       left?.status === "False"
-        ? ({ type: "Normal", reason: "MemberClusterLeft", message: left.message.slice(0, 1000) } as const)
-        : ({
+        ? { type: "Normal", reason: "MemberClusterLeft", message: left.message.slice(0, 1000) }
+        : {
             type: "Warning",
             reason: "MemberClusterRemoved",
             message: "removed without its agent: what is placed there stays",
-          } as const);
-    this.#parts.events.record(MEMBER_CLUSTERS, member, event);
+          };
+    this.#tell(member, event);
   }
 
   /** @returns How much longer to wait for the agents. Unit: milliseconds. 0 if there is nothing to wait for. */
