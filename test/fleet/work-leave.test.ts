@@ -1,16 +1,13 @@
 /** A member that applies Works, as a program with the rights that it is given: from a Work to a cluster that has left. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import {
-  MEMBER_CLUSTERS,
-  type PlacedOnLeave,
-} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { describeLeft, placedOn, stillThere } from "@fairlead/fleet/cli/fleet/leave-placed.ts";
-import { CONFIG_MAPS, EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
+import { CONFIG_MAPS, type CoreEvent, EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { APPLIED_WORKS, WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
-import { startFleet, type TestFleet } from "../support/fleet.ts";
-import { eventually } from "../support/waiting.ts";
+import { PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { configMap, eventuallyWork, isApplied, namespace, workOf } from "../support/works.ts";
 
 let fleet: TestFleet;
@@ -50,46 +47,57 @@ it("a member applies its Works, deletes what they have no longer, and leaves the
   expect(await member.find(APPLIED_WORKS, objectKey(undefined, "w"))).toBeDefined();
 });
 
-/** Has a member apply a Work, and leave; returns what the hub said of it, and what `fairlead leave` says. */
-async function leaveWith(name: string, placed: PlacedOnLeave): Promise<{ event: string; report: string }> {
-  const [hub, member] = [fleet.client("hub"), fleet.client(name)];
-  const { signal } = new AbortController();
+const ALL = "3 objects (ConfigMap 2, Namespace 1)";
+
+/** Waits until a member has applied a Work. */
+async function place(name: string): Promise<void> {
+  const hub = fleet.client("hub");
+  const mailbox = `fleet-member-${name}`;
   const work = workOf("w", [namespace("n"), configMap("n", "one"), configMap("n", "two")]);
-  await hub.create(WORKS, { ...work, metadata: { ...work.metadata, namespace: `fleet-member-${name}` } });
-  await eventually(hub, WORKS, (all) =>
-    all.some(
-      (it) => it.metadata.namespace === `fleet-member-${name}` && it.metadata.name === "w" && isApplied(it),
-    ),
-  );
-  const before = await placedOn(member, name, signal);
-  const key = objectKey(undefined, name);
-  await hub.mergePatch(MEMBER_CLUSTERS, key, { spec: { deleteOptions: { placed } } });
-  await hub.delete(MEMBER_CLUSTERS, key);
-  await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === name));
-  const events = await eventually(hub, EVENTS, (all) =>
-    all.some((it) => it.reason === "MemberClusterLeft" && it.involvedObject.name === name),
-  );
-  const event = events.find((it) => it.reason === "MemberClusterLeft" && it.involvedObject.name === name);
-  const report = describeLeft(before, await stillThere(member, before, signal), placed);
-  return { event: event?.message ?? "", report };
+  await hub.create(WORKS, { ...work, metadata: { ...work.metadata, namespace: mailbox } });
+  await eventuallyOne(hub, WORKS, objectKey(mailbox, "w"), isApplied);
 }
 
-it("a member that leaves with `placed: Delete` has deleted what was placed when it has left, and says so", async () => {
-  const { event, report } = await leaveWith("b", "Delete");
-  const all = "3 objects (ConfigMap 2, Namespace 1)";
-  expect(event).toBe(`deleted ${all}`);
-  expect(report).toBe(`what was placed (Delete): ${all}; left in the cluster: 0 objects`);
-  const member = fleet.client("b");
+/** What the hub says of it when the member has left. */
+async function eventOf(name: string): Promise<string> {
+  const hub = fleet.client("hub");
+  const isMeant = (it: CoreEvent): boolean =>
+    it.reason === "MemberClusterLeft" && it.involvedObject.name === name;
+  return (await eventually(hub, EVENTS, (all) => all.some(isMeant))).find(isMeant)?.message ?? "";
+}
+
+it("a member that leaves with `placed: Delete` has deleted what was placed when it has left, also if its agent was away when it was asked", async () => {
+  await place("b");
+  const [hub, member] = [fleet.client("hub"), fleet.client("b")];
+  await fleet.agents.get("b")?.stop();
+  await hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "b"), {
+    spec: { deleteOptions: { placed: "Delete" } },
+  });
+  await hub.delete(MEMBER_CLUSTERS, objectKey(undefined, "b"));
+  fleet.agents.get("b")?.start();
+  await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === "b"));
+  expect(await eventOf("b")).toBe(`deleted ${ALL}`);
   expect(await member.find(APPLIED_WORKS, objectKey(undefined, "w"))).toBeUndefined();
   expect(await member.find(NAMESPACES, objectKey(undefined, "n"))).toBeUndefined();
 });
 
-it("a member that leaves with `placed: Orphan` keeps the objects, without an AppliedWork and references to it", async () => {
-  const { event, report } = await leaveWith("c", "Orphan");
-  const all = "3 objects (ConfigMap 2, Namespace 1)";
-  expect(event).toBe(`orphaned ${all}`);
-  expect(report).toBe(`what was placed (Orphan): ${all}; left in the cluster: ${all}`);
+it("a member that leaves with `placed: Orphan` keeps the objects, without an AppliedWork and references to it, and the command says so", async () => {
+  await place("c");
+  const steps: string[] = [];
   const member = fleet.client("c");
+  await leaveFleet(
+    {
+      name: "c",
+      hub: fleet.hub.config,
+      member: fleet.members.get("c")?.config,
+      placed: "Orphan",
+      timeoutMs: PATIENCE_MS,
+    },
+    { ...testDeps("leave"), progress: ({ step }) => steps.push(step) },
+    AbortSignal.timeout(PATIENCE_MS),
+  );
+  expect(steps).toContain(`what was placed (Orphan): ${ALL}; left in the cluster: ${ALL}`);
+  expect(await eventOf("c")).toBe(`orphaned ${ALL}`);
   expect(await member.find(APPLIED_WORKS, objectKey(undefined, "w"))).toBeUndefined();
   const { metadata } = await member.get(CONFIG_MAPS, objectKey("n", "one"));
   expect(metadata.ownerReferences).toBeUndefined();

@@ -81,6 +81,9 @@ function createMemberAgent(session: Session): MemberAgent | undefined {
   return new MemberAgent(local, provider, deps);
 }
 
+/** Until the next look at Works that were not listed yet. Unit: milliseconds. */
+const UNKNOWN_WORKS_MS = 1000;
+
 /** The agents that this program stands for, in the order in which the hub knows them. */
 function agentsHere({ part, works }: Session): readonly string[] {
   return [...agentsOf(part), ...(works !== undefined ? [MEMBER_AGENT_TYPE] : [])];
@@ -152,6 +155,7 @@ async function reconcile(
   if (internalMember === undefined) return;
   const isLeaving = internalMember.spec.state === "Leave";
   // While something is left, the hub has to wait; a change of what is left brings us here again.
+  if (isLeaving && !areWorksKnown(session)) return { requeueAfterMs: UNKNOWN_WORKS_MS };
   if (isLeaving && !isWithdrawn(session)) return;
   const periodMs = (internalMember.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000;
   const next = planAgents(session, internalMember, isLeaving);
@@ -321,6 +325,12 @@ function canTellOfExports(session: Session): boolean {
 
 function exportsOf({ here }: Session): ReportedExport[] {
   return [...here.fleetExports.store.list(), ...here.mcsExports.store.list()];
+}
+
+/** Whether the Works are listed. What is kept needs no look at them, where a hub may serve no Works. */
+function areWorksKnown(session: Session): boolean {
+  const { works } = session;
+  return works === undefined || works.hasSynced || placedOnLeave(session) === "Keep";
 }
 
 /** Whether nothing of this cluster is left on the hub, and nothing of the fleet in this cluster. */
