@@ -1,5 +1,6 @@
 /** The clusters of a run, through the programs that people use: kubectl, Helm, and Fairlead's commands. */
 
+import { fileURLToPath } from "node:url";
 import { exec, type ExecOptions } from "@fairlead/base/exec.ts";
 import { type AnyChart, chartFolder } from "../support/helm.ts";
 import { until as untilBy } from "../support/waiting.ts";
@@ -56,6 +57,22 @@ export class Clusters {
       [...args, "--kube-context", cluster, "--namespace", SYSTEM],
       options,
     );
+  }
+
+  /** `install` or `upgrade` of an application's chart below test/e2e/charts, or another verb: a release of the chart's name. */
+  async application(cluster: string, { verb, name, namespace, values = [] }: Release): Promise<void> {
+    const script = fileURLToPath(new URL("in-pod/echo.mjs", import.meta.url));
+    const chart = fileURLToPath(new URL(`charts/${name}`, import.meta.url));
+    const set = [`image=${this.settings.image}`, ...values].flatMap((it) => ["--set", it]);
+    const isRendered = ["install", "upgrade"].includes(verb[0] ?? "");
+    await this.#run(this.settings.helm, [
+      ...verb,
+      ...(isRendered ? [name, chart, ...set, "--set-file", `server=${script}`] : []),
+      "--kube-context",
+      cluster,
+      "--namespace",
+      namespace,
+    ]);
   }
 
   /** A chart of this checkout: `install` or `upgrade`, with the image of the run. */
@@ -136,6 +153,14 @@ export class Clusters {
   async rolledOut(cluster: string, namespace: string, workload: string): Promise<void> {
     await this.kubectl(cluster, ["-n", namespace, "rollout", "status", workload, "--timeout=240s"]);
   }
+}
+
+export interface Release {
+  readonly verb: readonly string[];
+  /** Of the chart and of the release. */
+  readonly name: string;
+  readonly namespace: string;
+  readonly values?: readonly string[];
 }
 
 const HUB_PODS = "app.kubernetes.io/name=fairlead-hub";

@@ -17,6 +17,7 @@ import {
   service,
 } from "./manifests.ts";
 import { FLEET_DEVICE } from "./network.ts";
+import { describePlacements } from "./placement-cases.ts";
 import { readSettings } from "./settings.ts";
 import { differences, takeSnapshot } from "./snapshot.ts";
 
@@ -451,6 +452,8 @@ describe.runIf(network.isUsed)("a network policy", () => {
     await clusters.kubectl(importer, ["-n", NAMESPACE, "delete", "service", name, "--ignore-not-found"]);
   });
 });
+
+describePlacements(fleet);
 
 describe("Fairlead", () => {
   it("verifies the network from every member to every other, and removes what it created", async () => {

@@ -4,6 +4,7 @@ import { expect } from "vitest";
 import { type Clusters, until, SYSTEM } from "./clusters.ts";
 import { Load, type Tally } from "./load.ts";
 import { client, CLIENT, KINDS, NAMESPACE, namespace, scripts, server, service } from "./manifests.ts";
+import { PLACED_NAMESPACES, Placements } from "./placements.ts";
 import { MeshNetwork } from "./network.ts";
 import { type AnyObject, type Snapshot, takeSnapshot } from "./snapshot.ts";
 
@@ -28,11 +29,13 @@ export class Fleet {
   readonly before = new Map<string, Snapshot>();
   readonly load: Load;
   readonly network: MeshNetwork;
+  readonly placements: Placements;
 
   constructor(clusters: Clusters) {
     this.clusters = clusters;
     this.load = new Load(clusters, this.importer);
     this.network = new MeshNetwork(clusters);
+    this.placements = new Placements(clusters);
   }
 
   get exporter(): string {
@@ -48,7 +51,7 @@ export class Fleet {
   async look(): Promise<void> {
     for (const cluster of this.clusters.all) {
       const snapshot = await takeSnapshot(this.clusters, cluster);
-      for (const name of [SYSTEM, NAMESPACE])
+      for (const name of [SYSTEM, ...NAMESPACES])
         if (snapshot.has(`Namespace /${name}`) && !(this.network.hasAgents && name === SYSTEM))
           throw new Error(
             `cluster ${cluster} has namespace ${name} already: the suite wants clusters without Fairlead`,
@@ -143,6 +146,7 @@ export class Fleet {
   async remove(): Promise<void> {
     const { clusters } = this;
     await this.network.remove();
+    if (await this.#serves(clusters.hub, KINDS.placement)) await this.placements.remove();
     for (const cluster of clusters.members) await this.#removeMember(cluster);
     await clusters.helm(clusters.hub, ["uninstall", "fairlead-hub", "--wait", "--ignore-not-found"]);
     for (const cluster of clusters.all) await this.#clear(cluster);
@@ -179,7 +183,8 @@ export class Fleet {
     const named = await clusters.find<{ items: readonly AnyObject[] }>(cluster, ["crd,namespaces,csr"]);
     const ours = (named?.items ?? []).filter(
       ({ kind, metadata }) =>
-        (kind === "Namespace" && ([NAMESPACE, SYSTEM].includes(metadata.name) || VIEW.test(metadata.name))) ||
+        (kind === "Namespace" &&
+          ([SYSTEM, ...NAMESPACES].includes(metadata.name) || VIEW.test(metadata.name))) ||
         (kind === "CertificateSigningRequest" && metadata.name.startsWith("fleet-member-")) ||
         (kind === "CustomResourceDefinition" &&
           FLEET_GROUPS.test(metadata.name) &&
@@ -200,13 +205,14 @@ export class Fleet {
   }
 }
 
+const NAMESPACES: readonly string[] = [NAMESPACE, ...PLACED_NAMESPACES];
 /** The hub's, of what members can import. */
 const VIEW = /^fleet-view-/;
 /** What \`join\` gives members on the hub. */
 const ASK = "fairlead-certificates";
 
 const FLEET_GROUPS =
-  /\.(networking\.fleet\.azure\.com|cluster\.kubernetes-fleet\.io|multicluster\.x-k8s\.io|fairlead\.dev|fleetboard\.io)$/;
+  /\.(networking\.fleet\.azure\.com|(cluster|placement)\.kubernetes-fleet\.io|multicluster\.x-k8s\.io|fairlead\.dev|fleetboard\.io)$/;
 
 /** Waits until the importer offers so many endpoints of a service. */
 export async function untilOffered(fleet: Fleet, name: string, count: number): Promise<void> {

@@ -12,9 +12,14 @@ const SCRIPTS = "scripts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
-export function namespace(): Manifest {
+export function namespace(name = NAMESPACE): Manifest {
   const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
-  return { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE, labels } };
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name, labels } };
+}
+
+/** The same objects in another namespace. */
+export function inNamespace(name: string, ...objects: readonly Manifest[]): readonly Manifest[] {
+  return objects.map((it) => ({ ...it, metadata: { ...(it["metadata"] as object), namespace: name } }));
 }
 
 export function scripts(): Manifest {
@@ -134,6 +139,7 @@ export const KINDS = {
   fleetExport: "serviceexports.networking.fleet.azure.com",
   mcsExport: "serviceexports.multicluster.x-k8s.io",
   mcsImport: "serviceimports.multicluster.x-k8s.io",
+  placement: "clusterresourceplacements.placement.kubernetes-fleet.io",
   multiClusterService: "multiclusterservices.networking.fleet.azure.com",
 } as const;
 
