@@ -60,6 +60,8 @@ describe("an object is never placed", () => {
   const revision = resource("apps/v1", "ControllerRevision", "controllerrevisions");
   const account = resource("v1", "ServiceAccount", "serviceaccounts");
   const slice = resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices");
+  const service = resource("v1", "Service", "services");
+  const ofMember = { metadata: { labels: { "fairlead.dev/managed-by": "fairlead-member" } } };
   const managed = { metadata: { labels: { "endpointslice.kubernetes.io/managed-by": "anyone" } } };
   it.each([
     ["a ReplicaSet with an owner", object(replicaSet, "x", owned)],
@@ -71,6 +73,7 @@ describe("an object is never placed", () => {
       object(KINDS.secret, "x", { type: "kubernetes.io/service-account-token" }),
     ],
     ["an EndpointSlice that a controller manages", object(slice, "x", managed)],
+    ["what the agent of a member made on the hub's own cluster", object(service, "derived-x", ofMember)],
     ["one that is being deleted", object(KINDS.configMap, "x", { metadata: { deletionTimestamp: "t" } })],
   ])("if it is %s", (_, it) => {
     expect(rules.isObjectPlaced(it)).toBe(false);

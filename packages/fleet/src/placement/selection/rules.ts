@@ -1,6 +1,7 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import { own } from "@fairlead/base/json.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
 import type { KindName } from "./kinds.ts";
 
 /** What is never placed, whatever selects it: what KubeFleet does not place, and what only the hub itself has. */
@@ -81,6 +82,8 @@ function isReservedForPlacement(namespace: string): boolean {
 function isOrdinary(object: KubeObject): boolean {
   const { name, deletionTimestamp, ownerReferences = [], labels = {} } = object.metadata;
   if (deletionTimestamp !== undefined) return false;
+  // Where the hub's cluster is a member, too: its agent makes imports, and Services with their addresses, in any namespace.
+  if (Object.hasOwn(labels, MANAGED_BY_LABEL)) return false;
   switch (`${object.apiVersion}/${object.kind}`) {
     case "apps/v1/ReplicaSet":
     case "apps/v1/ControllerRevision":
