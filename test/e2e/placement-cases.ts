@@ -176,7 +176,7 @@ export function describePlacements(fleet: Fleet): void {
         await until(
           "the run waits for an approval",
           () => clusters.fairlead(["placement", "run", "e2e-two", "--hub-context", hub]),
-          (it) => it.includes("approv"),
+          (it) => it.includes("e2e-two-after-first"),
         );
         await untilAnswered("two", "one");
         await approve("e2e-two");
