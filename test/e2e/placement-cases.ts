@@ -210,20 +210,14 @@ export function describePlacements(fleet: Fleet): void {
 
       it("refuses a Pod and a ReplicaSet outside of reserved namespaces", async () => {
         const { image } = clusters.settings;
-        const spec = { containers: [{ name: "one", image }] };
-        const metadata = { namespace: STAGED, name: "refused", labels: { app: "refused" } };
-        const pod = { apiVersion: "v1", kind: "Pod", metadata, spec };
-        const replicaSet = {
-          apiVersion: "apps/v1",
-          kind: "ReplicaSet",
-          metadata,
-          spec: {
-            selector: { matchLabels: metadata.labels },
-            template: { metadata: { labels: metadata.labels }, spec },
-          },
-        };
+        // Its pods are such as the namespace permits.
+        const deployment = server({ name: "refused", cluster: hub, image, replicas: 1 });
+        const { template } = deployment["spec"] as { readonly template: Template };
+        const [replicaSet] = inNamespace(STAGED, { ...deployment, kind: "ReplicaSet" });
+        const metadata = { ...template.metadata, namespace: STAGED, name: "refused" };
+        const pod = { apiVersion: "v1", kind: "Pod", metadata, spec: template.spec };
         await expect(dryRun(pod)).rejects.toThrow(REFUSED);
-        await expect(dryRun(replicaSet)).rejects.toThrow(REFUSED);
+        await expect(dryRun(replicaSet ?? {})).rejects.toThrow(REFUSED);
       });
 
       it("keeps a member in its own mailbox", async () => {
@@ -296,6 +290,11 @@ export function describePlacements(fleet: Fleet): void {
       groups: ["system:authenticated", "system:serviceaccounts", `system:serviceaccounts:${of}`],
     };
   }
+}
+
+interface Template {
+  readonly metadata: object;
+  readonly spec: object;
 }
 
 interface Identity {

@@ -75,13 +75,14 @@ export class Placements {
     await clusters.kubectl(clusters.hub, ["delete", RUNS, "--all", ...gone]);
     await clusters.kubectl(clusters.hub, ["delete", STRATEGIES, STRATEGY, ...gone]);
     await clusters.kubectl(clusters.hub, ["delete", KINDS.placement, ...names, ...gone]);
-    await clusters.kubectl(clusters.hub, ["delete", "namespace", ...names, ...gone]);
-    for (const member of clusters.members)
+    for (const member of clusters.members.filter((it) => it !== clusters.hub))
       await until(
         `${member} has nothing of ${names.join()}`,
         () => clusters.kubectl(member, ["get", "namespaces", ...names, "--ignore-not-found", "-o", "name"]),
         (it) => it.trim() === "",
       );
+    // The hub makes a namespace again while a member exports from it.
+    await clusters.kubectl(clusters.hub, ["delete", "namespace", ...names, ...gone]);
   }
 
   /** What a workload of a member answers to itself, by a Service or a pod's name. */
