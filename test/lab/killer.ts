@@ -6,7 +6,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
-  rmSync,
+  renameSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -19,6 +19,7 @@ const PROGRAMS = ["ip", "nft", "nsenter", "unshare", "umount", "wg", "bridge"];
  */
 export class Killer {
   readonly #folder: string;
+  #armings = 0;
   readonly #path = process.env["PATH"] ?? "";
 
   constructor(folder: string) {
@@ -30,12 +31,14 @@ export class Killer {
       const lines = [
         "#!/bin/sh",
         `PATH=${this.#path}; export PATH`,
-        `if [ -e ${folder}/dead ]; then exit 137; fi`,
+        // Of one arming: what still runs when the next one begins is of no account for it.
+        `now=$(cat ${folder}/now)`,
+        `if [ -e $now/dead ]; then exit 137; fi`,
         // One line for each program, also for one with a script of many lines as an argument.
-        `line=$(echo "${name} $*" | tr '\\n' ' '); echo "$line" >> ${folder}/started`,
-        `if [ "$(wc -l < ${folder}/started)" = "$(cat ${folder}/limit)" ]; then`,
-        `  if [ "$(cat ${folder}/when)" = after ]; then ${name} "$@"; fi`,
-        `  touch ${folder}/dead; exit 137`,
+        `line=$(echo "${name} $*" | tr '\\n' ' '); echo "$line" >> $now/started`,
+        `if [ "$(wc -l < $now/started)" = "$(cat $now/limit)" ]; then`,
+        `  if [ "$(cat $now/when)" = after ]; then ${name} "$@"; fi`,
+        `  touch $now/dead; exit 137`,
         "fi",
         `exec ${name} "$@"`,
       ];
@@ -46,18 +49,27 @@ export class Killer {
     process.env["PATH"] = `${folder}:${this.#path}`;
   }
 
+  /** @param limit - 0: none is killed. */
   arm(limit: number, when: "before" | "after"): void {
-    rmSync(join(this.#folder, "dead"), { force: true });
+    this.#armings += 1;
+    mkdirSync(this.#now);
     for (const [name, text] of Object.entries({ started: "", limit, when }))
-      writeFileSync(join(this.#folder, name), String(text));
+      writeFileSync(join(this.#now, name), String(text));
+    writeFileSync(join(this.#folder, "now.new"), this.#now);
+    renameSync(join(this.#folder, "now.new"), join(this.#folder, "now"));
+  }
+
+  /** What belongs to the present arming. */
+  get #now(): string {
+    return join(this.#folder, `arming-${this.#armings}`);
   }
 
   get isDead(): boolean {
-    return existsSync(join(this.#folder, "dead"));
+    return existsSync(join(this.#now, "dead"));
   }
 
   get started(): readonly string[] {
-    return readFileSync(join(this.#folder, "started"), "utf8").trim().split("\n");
+    return readFileSync(join(this.#now, "started"), "utf8").trim().split("\n");
   }
 
   /** The C library, of which each message is a step. */
@@ -68,11 +80,11 @@ export class Killer {
 
   #step(send: () => number): number {
     if (this.isDead) return -1;
-    appendFileSync(join(this.#folder, "started"), "message\n");
-    const read = (name: string): string => readFileSync(join(this.#folder, name), "utf8");
+    appendFileSync(join(this.#now, "started"), "message\n");
+    const read = (name: string): string => readFileSync(join(this.#now, name), "utf8");
     if (this.started.length !== Number(read("limit"))) return send();
     if (read("when") === "after") send();
-    writeFileSync(join(this.#folder, "dead"), "");
+    writeFileSync(join(this.#now, "dead"), "");
     return -1;
   }
 

@@ -100,9 +100,10 @@ describeOnKernel("the agent of a node", () => {
         {
           await using _killed = world.startAgent();
           await until(
-            `the agent is killed ${when} step ${at}`,
-            () => Promise.resolve(killer.isDead),
+            `the agent is killed ${when} step ${at}, or has done all`,
+            async () => killer.isDead || (await world.state()) === wanted,
             Boolean,
+            PATIENCE,
           );
         }
         const [last = ""] = killer.started.slice(-1);
