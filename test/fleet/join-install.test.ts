@@ -275,7 +275,8 @@ describe("a join that installs", () => {
       isConditionTrue(it.status?.conditions, "Ready"),
     );
     stop.abort(new Error("interrupted"));
-    await expect(failing).rejects.toThrow("interrupted");
+    // Whichever wait it was in.
+    await expect(failing).rejects.toThrow(/interrupted|cancelled/);
     expect((await client.list(MCS_SERVICE_IMPORTS)).items).toEqual([]);
     const { status } = await client.get(MCS_SERVICE_EXPORTS, hello);
     const told = status?.conditions?.map((it) => `${it.type} ${it.status}`);
