@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { generateKeyPairSync } from "node:crypto";
 import {
   chmodSync,
@@ -291,7 +292,7 @@ describe.runIf(process.getuid?.() === 0 && cannotUseContainerd === undefined)(
       };
       for (const it of layers) await exec("tar", ["-C", rootfs, "-xzf", blob(it.digest)]);
 
-      const [state, cgroup] = ["/var/lib/fairlead", `/sys/fs/cgroup/fairlead-test-${process.pid}`];
+      const [state, cgroup] = ["/var/lib/fairlead", `/sys/fs/cgroup/fairlead-test-${randomUUID()}`];
       const { command, args } = wireguardGo("fl-wg00", { cgroup });
       const quoted = [command, ...args].map((it) => `'${it.replaceAll("'", `'\\''`)}'`).join(" ");
       const script = [
