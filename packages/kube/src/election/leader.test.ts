@@ -72,6 +72,32 @@ class SlowClient extends FakeKubeClient {
   }
 }
 
+/** A server that carries out each write, of which the answer may be lost with the connection. */
+class LossyClient extends FakeKubeClient {
+  isLossy = false;
+  override async update<T extends KubeObject>(
+    of: Resource<T>,
+    object: T,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    const written = await super.update(of, object, options);
+    await this.#answer(options);
+    return written;
+  }
+  override async create<T extends KubeObject>(
+    of: Resource<T>,
+    object: T,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    const written = await super.create(of, object, options);
+    await this.#answer(options);
+    return written;
+  }
+  async #answer({ signal = new AbortController().signal }: WriteOptions): Promise<void> {
+    if (this.isLossy) await delay(clock, 60_000, signal).finally(() => (this.isLossy = false));
+  }
+}
+
 const lease = () => client.objects(LEASES)[0]?.spec;
 
 describe("leader election", () => {
@@ -193,6 +219,25 @@ describe("leader election", () => {
     expect(lease()?.holderIdentity).toBe("one");
     expect(one.state.leads).toBe(true);
   });
+
+  it.each(["is created", "is taken", "is renewed"])(
+    "releases a lease if it is stopped while the lease %s and the answer is not there yet",
+    async (how) => {
+      const lossy = new LossyClient(clock);
+      const metadata = { namespace: "fleet-system", name: "hub" };
+      if (how === "is taken") lossy.seed(LEASES, { metadata, spec: { holderIdentity: "" } });
+      lossy.isLossy = how !== "is renewed";
+      const one = candidate("one", lossy);
+      await clock.advance(0);
+      lossy.isLossy = true;
+      await clock.advance(4500);
+      const holder = () => lossy.objects(LEASES)[0]?.spec?.holderIdentity;
+      expect(holder()).toBe("one");
+      one.stop();
+      await one.running;
+      expect(holder()).toBe("");
+    },
+  );
 
   it("does not depend on clocks: each candidate counts from its own observations", async () => {
     const dayMs = 86_400_000;

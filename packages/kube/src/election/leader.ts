@@ -122,6 +122,8 @@ class Candidate {
   /** The Lease as last seen, and when that was by our own monotonic clock. */
   #seen: Lease | undefined;
   #seenAtMs = 0;
+  /** Whether a write that takes the Lease has no answer yet. */
+  #isTaking = false;
 
   constructor(client: KubeClient, options: Required<LeaderElectionOptions>, deps: RuntimeDeps) {
     this.#client = client;
@@ -136,10 +138,15 @@ class Candidate {
   /** @param others - Candidates for the next Leases: how long their holders have been silent is counted in the meantime. */
   async acquire(signal: AbortSignal, others: readonly Candidate[]): Promise<void> {
     this.#deps.log.info("waiting for leadership", { identity: this.#options.identity });
-    while (!(await this.#tryOnce(signal))) {
-      // One that cannot be looked at now is looked at in the next round.
-      await Promise.all(others.map((it) => it.#look(signal).catch(() => {})));
-      await this.#pause(signal);
+    try {
+      while (!(await this.#tryOnce(signal))) {
+        // One that cannot be looked at now is looked at in the next round.
+        await Promise.all(others.map((it) => it.#look(signal).catch(() => {})));
+        await this.#pause(signal);
+      }
+    } catch (error) {
+      if (this.#isTaking) await this.release();
+      throw error;
     }
     this.#deps.log.info("leading", { identity: this.#options.identity });
   }
@@ -166,25 +173,42 @@ class Candidate {
     }
   }
 
-  /** Releases the Lease: an empty holder, and a duration of a second as client-go writes it. */
+  /**
+   * Releases the Lease: an empty holder, and a duration of a second as client-go writes it. A write that was under way when its signal
+   * aborted may have arrived: the Lease is then read and released as it is.
+   */
   async release(): Promise<void> {
-    if (!this.#isOurs() || this.#seen === undefined) return;
+    const limit = new AbortController();
+    using _timer = this.#deps.clock.after(RELEASE_LIMIT_MS, () => limit.abort());
+    try {
+      if (this.#isTaking) await this.#look(limit.signal);
+      while (this.#isOurs() && this.#seen !== undefined) {
+        if (await this.#tryRelease(this.#seen, limit.signal)) return;
+        await this.#look(limit.signal);
+      }
+    } catch (error) {
+      this.#deps.log.warn("cannot release the lease", { error: messageOf(error) });
+    }
+  }
+
+  /** Returns false if the Lease has changed. */
+  async #tryRelease(lease: Lease, signal: AbortSignal): Promise<boolean> {
     const now = microTimestamp(this.#deps.clock.now());
     const spec = {
-      ...this.#seen.spec,
+      ...lease.spec,
       holderIdentity: "",
       leaseDurationSeconds: 1,
       renewTime: now,
       acquireTime: now,
     };
-    const limit = new AbortController();
-    using _timer = this.#deps.clock.after(RELEASE_LIMIT_MS, () => limit.abort());
     try {
-      await this.#client.update(LEASES, { ...this.#seen, spec }, { signal: limit.signal });
-      this.#deps.log.info("no longer leading");
+      await this.#client.update(LEASES, { ...lease, spec }, { signal });
     } catch (error) {
-      this.#deps.log.warn("cannot release the lease", { error: messageOf(error) });
+      if (hasCode(error, "API_CONFLICT")) return false;
+      throw error;
     }
+    this.#deps.log.info("no longer leading");
+    return true;
   }
 
   /** Without an answer in half of the time, the connection may be dead: tries again on a new one. */
@@ -236,6 +260,7 @@ class Candidate {
     if (lease === undefined) {
       const { namespace, name, annotations } = this.#options;
       const fresh: Lease = { metadata: { namespace, name, annotations }, spec: this.#spec(undefined) };
+      this.#isTaking = true;
       this.#note(await this.#client.create(LEASES, fresh, { signal }));
       return true;
     }
@@ -260,6 +285,7 @@ class Candidate {
   async #write(lease: Lease, options: CallOptions): Promise<boolean> {
     const annotations = { ...lease.metadata.annotations, ...this.#options.annotations };
     const metadata = { ...lease.metadata, annotations };
+    this.#isTaking = true;
     this.#note(await this.#client.update(LEASES, { ...lease, metadata, spec: this.#spec(lease) }, options));
     return true;
   }
@@ -278,6 +304,7 @@ class Candidate {
   }
 
   #note(lease: Lease): void {
+    this.#isTaking = false;
     this.#seen = lease;
     this.#seenAtMs = this.#deps.clock.monotonic();
   }
