@@ -4,6 +4,12 @@ import type { ProbeTarget } from "./targets.ts";
 /** Gap between two rounds in which one endpoint of each cluster is asked. Unit: milliseconds. */
 const ROUND_MS = 3000;
 
+/**
+ * A cluster that has not answered yet is asked more often, at first after this time and then each time after twice as long: only a cluster
+ * that has answered can be seen to be cut. Unit: milliseconds.
+ */
+const FIRST_MS = 100;
+
 /** In a large fleet the rounds are longer: so many connections are opened in a second at most. */
 const MAX_PER_SECOND = 50;
 
@@ -23,7 +29,12 @@ export interface Watched {
 }
 
 interface Seen {
+  readonly cluster: string;
   turn: number;
+  /** When it is asked next, on the monotonic clock. */
+  dueMs: number;
+  /** The gap before that. */
+  gapMs: number;
   /** Addresses that have answered, the latest last. */
   readonly witnesses: Set<string>;
 }
@@ -36,28 +47,58 @@ export class PathWatch {
   readonly #watched: Watched;
   readonly #clock: Clock;
   readonly #seen = new Map<string, Seen>();
+  #noticed = Promise.withResolvers<void>();
 
   constructor(watched: Watched, clock: Clock) {
     this.#watched = watched;
     this.#clock = clock;
   }
 
+  /** Endpoints of a cluster came or changed. A cluster that is not known yet is asked at once. */
+  notice(cluster: string): void {
+    if (!this.#seen.has(cluster)) this.#noticed.resolve();
+  }
+
   /** Until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      this.#noticed = Promise.withResolvers();
       const clusters = this.#watched.clusters();
       const left = new Set(clusters);
       for (const it of this.#seen.keys()) if (!left.has(it)) this.#seen.delete(it);
-      await Promise.all(clusters.map((it) => this.#look(it, signal)));
-      const gapMs = Math.max(ROUND_MS, (clusters.length * 1000) / MAX_PER_SECOND);
-      await delay(this.#clock, gapMs, signal).catch(() => {});
+      const roundMs = Math.max(ROUND_MS, (clusters.length * 1000) / MAX_PER_SECOND);
+      const due = clusters.map((it) => this.#seenOf(it)).filter((it) => it.dueMs <= this.#clock.monotonic());
+      await Promise.all(due.map((it) => this.#look(it, signal)));
+      const nowMs = this.#clock.monotonic();
+      for (const it of due) {
+        it.gapMs = it.witnesses.size > 0 ? roundMs : Math.min(roundMs, 2 * it.gapMs);
+        it.dueMs = nowMs + it.gapMs;
+      }
+      const nextMs = Math.min(nowMs + roundMs, ...clusters.map((it) => this.#seenOf(it).dueMs));
+      const woken = new AbortController();
+      const waited = delay(this.#clock, nextMs - nowMs, AbortSignal.any([signal, woken.signal])).catch(
+        () => {},
+      );
+      await Promise.race([waited, this.#noticed.promise]);
+      woken.abort();
     }
   }
 
-  async #look(cluster: string, signal: AbortSignal): Promise<void> {
-    const { endpoint, all, ask, onCut } = this.#watched;
-    const seen = this.#seen.get(cluster) ?? { turn: 0, witnesses: new Set<string>() };
+  #seenOf(cluster: string): Seen {
+    const seen = this.#seen.get(cluster) ?? {
+      cluster,
+      turn: 0,
+      dueMs: 0,
+      gapMs: FIRST_MS / 2,
+      witnesses: new Set<string>(),
+    };
     this.#seen.set(cluster, seen);
+    return seen;
+  }
+
+  async #look(seen: Seen, signal: AbortSignal): Promise<void> {
+    const { endpoint, all, ask, onCut } = this.#watched;
+    const { cluster } = seen;
     const target = endpoint(cluster, seen.turn++);
     if (target === undefined) return;
     if (await ask([target], signal)) {

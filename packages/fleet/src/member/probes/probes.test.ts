@@ -9,10 +9,11 @@ const GONE = "10.1.0.1";
 const THERE = "10.1.0.2";
 
 /** A member that imports a service of cluster "a", of which one endpoint is gone: the view does not say so yet. */
-async function started({ mode = "flat", silent = new Set([GONE]) } = {}) {
+async function started({ mode = "flat", silent = new Set([GONE]), isEmpty = false } = {}) {
   const clock = new FakeClock();
   let suspects: readonly string[] = [];
   let onChange = (): void => {};
+  let onSlice: (change: unknown) => void = () => {};
   const endpoints = [GONE, THERE].map((it) => ({ addresses: [it] }));
   const slice = {
     metadata: { name: "s" },
@@ -24,6 +25,7 @@ async function started({ mode = "flat", silent = new Set([GONE]) } = {}) {
       ownerServiceReference: { namespace: "work", name: "hello" },
     },
   };
+  const slices = isEmpty ? [] : [slice];
   const internalMembers = {
     subscribe(listener: () => void) {
       onChange = listener;
@@ -36,7 +38,16 @@ async function started({ mode = "flat", silent = new Set([GONE]) } = {}) {
   const session = {
     cluster: "own",
     mailbox: { internalMembers },
-    fleet: { sliceImports: { list: () => [slice], byIndex: () => [slice] } },
+    fleet: {
+      sliceImports: {
+        list: () => slices,
+        byIndex: () => slices,
+        subscribe(listener: (change: unknown) => void) {
+          onSlice = listener;
+          return { [Symbol.dispose]() {} };
+        },
+      },
+    },
     here: { mcsImports: { store: { get: () => ({}) } } },
     mesh: {},
     deps: { clock, log: silentLogger },
@@ -53,6 +64,11 @@ async function started({ mode = "flat", silent = new Set([GONE]) } = {}) {
     endpoints,
     silent,
     asked: () => asked,
+    async appears(): Promise<void> {
+      slices.push(slice);
+      onSlice({ after: slice });
+      await clock.advance(0);
+    },
     /** What the hub reports in the InternalMemberCluster. */
     async names(...clusters: readonly string[]): Promise<void> {
       suspects = clusters;
@@ -125,6 +141,25 @@ describe("a cluster to which the data path is cut while the hub has it", () => {
     expect(both(probes)).toEqual([true, true]);
     expect(probes.isInDoubt).toBe(false);
   });
+
+  it.each([0, 200, 1000])(
+    "is seen to be cut if the cut comes right after its endpoints, which answer after %d ms at first",
+    async (untilMs) => {
+      const { clock, probes, silent, appears } = await started({
+        isEmpty: true,
+        silent: new Set([GONE, THERE]),
+      });
+      await clock.advance(1000);
+      if (untilMs === 0) silent.clear();
+      await appears();
+      await clock.advance(untilMs);
+      silent.clear();
+      await clock.advance(untilMs);
+      for (const it of [GONE, THERE]) silent.add(it);
+      await clock.advance(6000);
+      expect(both(probes)).toEqual([false, false]);
+    },
+  );
 
   it("is trusted while one endpoint answers, whatever the others do", async () => {
     const { clock, probes, silent } = await started({ silent: new Set() });

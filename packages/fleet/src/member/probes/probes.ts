@@ -71,7 +71,7 @@ export class Probes implements AsyncDisposable {
   readonly #suspects = new Map<string, Suspect>();
   readonly #done = new Set<Promise<void>>();
   readonly #watch: PathWatch;
-  #subscription: Disposable | undefined;
+  readonly #subscriptions = new DisposableStack();
   #running = AbortSignal.abort();
   #isHubSilent = false;
   #findings = 0;
@@ -106,9 +106,14 @@ export class Probes implements AsyncDisposable {
    * that its predecessor had dropped.
    */
   async start(signal: AbortSignal): Promise<void> {
-    const { internalMembers } = this.#session.mailbox;
+    const { mailbox, fleet } = this.#session;
     this.#running = signal;
-    this.#subscription = internalMembers.subscribe(() => void this.#follow());
+    this.#subscriptions.use(mailbox.internalMembers.subscribe(() => void this.#follow()));
+    this.#subscriptions.use(
+      fleet.sliceImports.subscribe(({ after }) => {
+        if (after !== undefined) this.#watch.notice(after.spec.endpointSliceReference.clusterId);
+      }),
+    );
     const wereCut = await this.#readCutOff(signal);
     const begun = wereCut.map((it) => this.#begin(it, { ...UNBLAMED, isCut: true }));
     await Promise.all([...begun, this.#follow()]);
@@ -353,7 +358,7 @@ export class Probes implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#subscription?.[Symbol.dispose]();
+    this.#subscriptions.dispose();
     for (const { stop } of this.#suspects.values()) stop.abort();
     await Promise.all(this.#done);
   }
