@@ -1,5 +1,4 @@
-import { randomUUID } from "node:crypto";
-import { generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync, randomUUID } from "node:crypto";
 import {
   chmodSync,
   existsSync,
