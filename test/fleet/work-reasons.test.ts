@@ -420,6 +420,21 @@ describe("ReportDiff", () => {
     expect(manifestOf(same.work, 0).diffDetails).toBeUndefined();
   });
 
+  it("lists 100 differences of an object, or as many as maxDifferences says", async () => {
+    const data = Object.fromEntries(Array.from({ length: 250 }, (_, at) => [`k${at}`, "here"]));
+    const wanted = Object.fromEntries(Object.keys(data).map((key) => [key, "there"]));
+    await create("many", data);
+    const counts: (number | undefined)[] = [];
+    for (const [name, more] of [
+      ["many-default", {}],
+      ["many-more", { maxDifferences: 200 }],
+    ] as const) {
+      const { work } = await reported(name, [configMap("n", "many", wanted)], { ...strategy, ...more });
+      counts.push(manifestOf(work, 0).diffDetails?.observedDiffs?.length);
+    }
+    expect(counts).toEqual([100, 200]);
+  });
+
   it("is FoundDiffInDegradedMode where the manifest is not valid for a server-side apply", async () => {
     await create("diff-degraded", { a: "1" });
     const { reason } = await reported(

@@ -49,6 +49,7 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "placement status": [
     "fairlead placement status web --hub-context hub",
     "fairlead placement status web -n shop",
+    "fairlead placement status web --details --cluster member-1",
   ],
   "placement diff": [
     "fairlead placement diff web",

@@ -41,12 +41,18 @@ export function command(): Command {
     .description("show how far a placement is on each cluster, and what failed or drifted")
     .argument("<name>", "the placement")
     .option(...NAMESPACE_FLAG)
+    .option(
+      "--details",
+      "show every object that failed, drifted or differs, with all that its Work says of it",
+    )
+    .option("--cluster <name>", "the only cluster to show the details of")
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXT_FLAG)
     .addOption(resultOption())
-    .action((name, { namespace, ...flags }) =>
+    .action((name, { namespace, details = false, cluster, ...flags }) =>
       onHub("placement status", flags, async (hub, { signal }) => {
-        const result = await statusOnHub(hub, { name, namespace }, signal);
+        const question = { name, namespace, cluster, details: details || cluster !== undefined };
+        const result = await statusOnHub(hub, question, signal);
         return [result, renderStatus(result)];
       }),
     );

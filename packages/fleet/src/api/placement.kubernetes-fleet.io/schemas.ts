@@ -127,6 +127,10 @@ export const APPLY_STRATEGY = object(
       "Addition. When objects of these kinds are available, in place of what is known of the kind. The first rule of a kind counts.",
       { maxItems: 20 },
     ),
+    maxDifferences: int32(
+      "Addition. How many differences of an object are listed in the status of its Work. Absent: 100. Bindings and placements list 100 in any case.",
+      { minimum: 1, maximum: 10_000 },
+    ),
   },
   "How objects are applied in members.",
 );

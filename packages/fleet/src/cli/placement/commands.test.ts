@@ -11,6 +11,7 @@ import {
   type Placement,
   type PlacementStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { fakeBinding } from "#placement/scheduling/cluster.fake.ts";
 import { contentOf } from "#placement/selection/content.ts";
 import { KINDS, object } from "#placement/selection/objects.fake.ts";
@@ -19,7 +20,7 @@ import { resourceSnapshots } from "#placement/snapshots/resources.ts";
 import { diffOnHub, renderDiff } from "./diff.ts";
 import { historyOnHub, renderHistory } from "./history.ts";
 import { renderRollback, rollbackOnHub } from "./rollback.ts";
-import { renderStatus, statusOnHub } from "./status.ts";
+import { renderStatus, type StatusQuestion, statusOnHub } from "./status.ts";
 
 const NOW = Date.parse("2026-06-01T00:00:00Z");
 const web = { name: "web", namespace: undefined };
@@ -241,4 +242,113 @@ it("status shows the conditions, a line for each cluster, and what failed", asyn
     { subresource: "status" },
   );
   await expect(renderStatus(await statusOnHub(hub, web, signal))).toMatchFileSnapshot("goldens/status.txt");
+});
+
+describe("status --details", () => {
+  const failed = (name: string): Condition => ({
+    type: "Applied",
+    status: "False",
+    reason: "ManifestApplyFailed",
+    message: `cannot create ${name}`,
+    lastTransitionTime: "2026-06-01T00:00:00Z",
+  });
+  const id = (name: string) => ({
+    version: "v1",
+    kind: "ConfigMap",
+    namespace: "shop",
+    name,
+  });
+  const times = {
+    observationTime: "2026-06-01T00:00:00Z",
+    observedInMemberClusterGeneration: 1,
+    firstDriftedObservedTime: "2026-06-01T00:00:00Z",
+  };
+  const work = (name: string, labels: object, from: number): Work => ({
+    metadata: {
+      name,
+      namespace: "fleet-member-member-2",
+      labels: {
+        "kubernetes-fleet.io/parent-CRP": "web",
+        "kubernetes-fleet.io/parent-resource-binding": "web-member-2-x",
+        ...labels,
+      },
+    },
+    spec: {},
+    status: {
+      conditions: [{ ...failed("x"), type: "StatusTrimmed", status: from === 0 ? "True" : "False" }],
+      manifestConditions: [
+        ...Array.from({ length: 80 }, (_, at) => ({
+          identifier: { ordinal: at, ...id(`c-${from + at}`) },
+          conditions: [failed(`c-${from + at}`)],
+        })),
+        {
+          identifier: { ordinal: 80, ...id(`d-${from}`) },
+          driftDetails: {
+            ...times,
+            observedDrifts: Array.from({ length: 150 }, (_, at) => ({
+              path: `/data/k${at}`,
+              valueInMember: "a",
+            })),
+          },
+        },
+      ],
+    },
+  });
+
+  beforeEach(async () => {
+    const labels = { "kubernetes-fleet.io/parent-CRP": "web" };
+    const entries = Array.from({ length: 100 }, (_, at) => ({ ...id(`c-${at}`), condition: failed("x") }));
+    const status = { conditions: [], failedPlacements: entries };
+    await hub.delete(CLUSTER_RESOURCE_BINDINGS, objectKey(undefined, "member-2"));
+    const binding = fakeBinding("member-2", { resourceSnapshotName: "web-0-snapshot" }, { labels });
+    hub.seed(CLUSTER_RESOURCE_BINDINGS, {
+      ...binding,
+      metadata: { ...binding.metadata, name: "web-member-2-x" },
+      status,
+    });
+    hub.seed(
+      WORKS,
+      work("web-work", {}, 0),
+      work("web-1", {}, 100),
+      work("of-others", { "kubernetes-fleet.io/parent-placement-namespace": "web" }, 200),
+      work("of-another-binding", { "kubernetes-fleet.io/parent-resource-binding": "y" }, 300),
+    );
+    await hub.mergePatch(
+      CLUSTER_RESOURCE_PLACEMENTS,
+      objectKey(undefined, "web"),
+      {
+        status: {
+          conditions: [{ ...failed("x"), type: "ClusterResourcePlacementApplied", observedGeneration: 1 }],
+          placementStatuses: [
+            { clusterName: "member-2", conditions: [failed("x")], failedPlacements: entries },
+          ],
+        },
+      },
+      { subresource: "status" },
+    );
+  });
+  const shown = async (question: Partial<StatusQuestion>): Promise<string[]> =>
+    renderStatus(await statusOnHub(hub, { ...web, ...question }, signal)).split("\n");
+
+  it("shows all that the Works say, of which the status has the first 100", async () => {
+    const lines = await shown({ details: true });
+    expect(lines).toContain("member-2: 160 failed, 2 drifted, 0 different");
+    expect(lines).toContain("  ConfigMap shop/c-179 failed: ManifestApplyFailed: cannot create c-179");
+    expect(lines).toContain("    /data/k149: a in the cluster, (absent) on the hub");
+    expect(lines).toContain("  Work web-work: its status would be too large, so that details are left out");
+    expect(lines.join()).not.toMatch(/c-2\d\d|c-3\d\d/);
+  });
+  it("is pointed to where the status leaves something out", async () => {
+    const lines = await shown({});
+    expect(lines).toContain("Not all is shown: fairlead placement status web --details");
+    expect(lines.join()).toContain("100+");
+  });
+  it("is about one cluster, if one is named, which has to have the placement", async () => {
+    expect(await shown({ details: true, cluster: "member-1" })).toContain(
+      "member-1: 0 failed, 0 drifted, 0 different",
+    );
+    await expect(shown({ details: true, cluster: "x" })).rejects.toThrow(
+      "ClusterResourcePlacement web is not placed on cluster x",
+    );
+  });
 });

@@ -1,11 +1,15 @@
+import { defined } from "@fairlead/base/defined.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type {
   PerClusterPlacementStatus,
   PlacementStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { MAX_DETAILS as MAX_ENTRIES } from "#placement/status/cluster.ts";
 import { renderTable } from "../table.ts";
 import { nameOf } from "./changes.ts";
+import { type ClusterDetails, detailsOnHub, renderClusterDetails } from "./details.ts";
 import { type PlacementName, readPlacement } from "./read.ts";
 
 /** How far a placement is, as its status says. */
@@ -17,45 +21,70 @@ export interface PlacementReport {
   /** Whether the status is of what the placement says now. */
   readonly current: boolean;
   readonly status: PlacementStatus;
+  /** All that the clusters report, if that was asked for. */
+  readonly details?: readonly ClusterDetails[];
+}
+
+export interface StatusQuestion extends PlacementName {
+  /** Whether to read what the clusters report of single objects, beyond what the status holds. */
+  readonly details?: boolean;
+  /** The only cluster of `details`. Undefined: all. */
+  readonly cluster?: string | undefined;
 }
 
 export async function statusOnHub(
   hub: KubeClient,
-  of: PlacementName,
+  of: StatusQuestion,
   signal: AbortSignal,
 ): Promise<PlacementReport> {
-  const { kind, placement } = await readPlacement(hub, of, signal);
+  const found = await readPlacement(hub, of, signal);
+  const { kind, placement } = found;
   const { metadata, status = {} } = placement;
+  const details = of.details === true ? await detailsOnHub(hub, found, of.cluster, signal) : undefined;
   const current = (status.conditions ?? []).every((it) => it.observedGeneration === metadata.generation);
   return {
     kind,
-    ...(of.namespace === undefined ? {} : { namespace: of.namespace }),
+    ...defined({ namespace: of.namespace }),
     name: of.name,
     current: current && status.conditions !== undefined,
     status,
+    ...defined({ details }),
   };
 }
 
-export function renderStatus({ kind, namespace, name, current, status }: PlacementReport): string {
-  const full = namespace === undefined ? name : `${namespace}/${name}`;
-  const {
-    conditions = [],
-    placementStatuses = [],
-    observedResourceIndex = "",
-    selectedResources = [],
-  } = status;
-  if (conditions.length === 0) return `${kind} ${full} has no status yet: is "fairlead hub" running?`;
-  const resources = `${selectedResources.length} ${selectedResources.length === 1 ? "object" : "objects"} selected`;
-  const snapshot = observedResourceIndex === "" ? "no snapshot" : `snapshot ${observedResourceIndex}`;
-  const head = `${kind} ${full}: ${resources}, ${snapshot}${current ? "" : "; the status is older than the placement"}`;
-  const details = placementStatuses.flatMap(renderDetails);
+export function renderStatus(report: PlacementReport): string {
+  const { kind, namespace, name, status } = report;
+  const { conditions = [], placementStatuses = [] } = status;
+  if (conditions.length === 0)
+    return `${kind} ${objectKey(namespace, name)} has no status yet: is "fairlead hub" running?`;
+  const details = detailLines(report);
   return [
-    head,
+    headline(report),
     "",
     renderConditions(conditions),
     ...(placementStatuses.length === 0 ? [] : ["", renderClusters(placementStatuses)]),
     ...(details.length === 0 ? [] : ["", ...details]),
   ].join("\n");
+}
+
+function headline({ kind, namespace, name, current, status }: PlacementReport): string {
+  const { observedResourceIndex = "", selectedResources = [] } = status;
+  const resources = `${selectedResources.length} ${selectedResources.length === 1 ? "object" : "objects"} selected`;
+  const snapshot = observedResourceIndex === "" ? "no snapshot" : `snapshot ${observedResourceIndex}`;
+  const full = objectKey(namespace, name);
+  return `${kind} ${full}: ${resources}, ${snapshot}${current ? "" : "; the status is older than the placement"}`;
+}
+
+/** What the clusters report of single objects: all of it, or the first and how to see the rest. */
+function detailLines({ namespace, name, status, details }: PlacementReport): string[] {
+  if (details !== undefined) return [renderClusterDetails(details)];
+  const { placementStatuses = [] } = status;
+  const of = namespace === undefined ? name : `${name} -n ${namespace}`;
+  const hint = `Not all is shown: fairlead placement status ${of} --details`;
+  return [
+    ...placementStatuses.flatMap(renderDetails),
+    ...(placementStatuses.some(isShortened) ? [hint] : []),
+  ];
 }
 
 function renderConditions(conditions: readonly Condition[]): string {
@@ -72,7 +101,7 @@ function renderConditions(conditions: readonly Condition[]): string {
 
 function renderClusters(clusters: readonly PerClusterPlacementStatus[]): string {
   const count = (entries: readonly unknown[] = []): string =>
-    entries.length === 0 ? "-" : String(entries.length);
+    entries.length === 0 ? "-" : `${entries.length}${entries.length < MAX_ENTRIES ? "" : "+"}`;
   return renderTable(
     [
       { head: "CLUSTER", cell: (it) => it.clusterName ?? "(none)" },
@@ -117,8 +146,19 @@ function renderDetails({
   );
   return [...failed, ...drifted, ...differ].slice(0, MAX_LINES);
 }
-/** Of each cluster; `-o yaml` shows all that the status has. */
+/** Of each cluster; `--details` shows all. */
 const MAX_LINES = 10;
+
+/** Whether the lines of a cluster leave something out. */
+function isShortened(of: PerClusterPlacementStatus): boolean {
+  const { failedPlacements = [], driftedPlacements = [], diffedPlacements = [] } = of;
+  const entries = failedPlacements.length + driftedPlacements.length + diffedPlacements.length;
+  const differences = [
+    ...driftedPlacements.map((it) => it.observedDrifts),
+    ...diffedPlacements.map((it) => it.observedDiffs),
+  ];
+  return entries > MAX_LINES || differences.some((it = []) => it.length >= MAX_ENTRIES);
+}
 
 function pathsOf(details: readonly { readonly path: string }[] = []): string {
   return details.length === 0 ? "" : `: ${details.map((it) => it.path).join(", ")}`;

@@ -33,7 +33,7 @@ import {
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { ApprovalRequest, StagedUpdateRun } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
-import { isNotable } from "#placement/works/details.ts";
+import { notable } from "#placement/works/details.ts";
 import { statusDigest } from "#placement/status/digest.ts";
 import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope } from "./scopes.ts";
 
@@ -167,6 +167,6 @@ function withoutManifests(it: Work): Work {
   return {
     ...it,
     spec,
-    status: { ...status, manifestConditions: status.manifestConditions.filter(isNotable) },
+    status: { ...status, manifestConditions: notable(status.manifestConditions) },
   };
 }

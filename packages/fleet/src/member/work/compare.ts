@@ -15,8 +15,9 @@ export interface Comparison {
 /** The differences between an object in the member and its manifest: of the fields that the manifest has, or of all. */
 export async function compare(pass: WorkPass, target: Target, live: KubeObject): Promise<Comparison> {
   const { manifest, of } = target;
+  const { maxDifferences } = pass.strategy;
   if (pass.strategy.comparisonOption === "FullComparison")
-    return { diffs: diffObjects(live, manifest.object), isDegraded: false };
+    return { diffs: diffObjects(live, manifest.object, maxDifferences), isDegraded: false };
   try {
     // What the object would be if the manifest were applied: all that differs is what others changed of its fields.
     const wanted = await pass.requests.write(laneOf(target), pass.signal, (signal) =>
@@ -27,9 +28,9 @@ export async function compare(pass: WorkPass, target: Target, live: KubeObject):
         signal,
       }),
     );
-    return { diffs: diffObjects(live, wanted), isDegraded: false };
+    return { diffs: diffObjects(live, wanted, maxDifferences), isDegraded: false };
   } catch (error) {
     if (!hasCode(error, "API_INVALID", "API_BAD_REQUEST", "API_UNEXPECTED")) throw error;
-    return { diffs: diffObjects(live, manifest.object), isDegraded: true };
+    return { diffs: diffObjects(live, manifest.object, maxDifferences), isDegraded: true };
   }
 }

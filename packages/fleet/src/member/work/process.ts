@@ -189,8 +189,9 @@ class ManifestPass {
     const corrections =
       drift === "put back" ? afterCorrection(before, this.#pass.session.deps.clock.monotonic()) : before;
     const isHeld = drift === "held" && corrections !== undefined;
-    const isFull = this.#pass.strategy.comparisonOption === "FullComparison";
-    const drifts = isFull ? diffObjects(object, this.#target.manifest.object) : [];
+    const { comparisonOption, maxDifferences } = this.#pass.strategy;
+    const isFull = comparisonOption === "FullComparison";
+    const drifts = isFull ? diffObjects(object, this.#target.manifest.object, maxDifferences) : [];
     const result = {
       reason: "Applied" as const,
       message: `${nameOf(this.#target.manifest)} is applied${isHeld ? AGAIN : ""}`,

@@ -228,4 +228,16 @@ describe("a status", () => {
     );
     expect(sizeOf(work(bytes), trimmed)).toBeLessThanOrEqual(MAX_WORK_BYTES + 20);
   });
+
+  it("lists fewer differences of each object, rather than none, if the Work would be too large", () => {
+    const many = Array.from({ length: 2000 }, (_, at) => ({
+      path: `/data/k${at}`,
+      valueInMember: "v".repeat(400),
+    }));
+    const results = Array.from({ length: 3 }, () => result("FoundDrifts", "Skipped", { drifts: many }));
+    const { manifestConditions = [] } = trimStatus(work(100), report(results), new FakeClock());
+    expect(manifestConditions.map((it) => it.driftDetails?.observedDrifts?.length)).toEqual([
+      1000, 1000, 1000,
+    ]);
+  });
 });

@@ -88,6 +88,8 @@ describe("the differences of an object", () => {
     const data = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`k${at}`, "v".repeat(10_000)]));
     const found = diffObjects(object({ data }), object({ data: { other: "1" } }));
     expect(found).toHaveLength(MAX_DETAILS);
+    expect(diffObjects(object({ data }), object({}), 300)).toHaveLength(1);
+    expect(diffObjects(object({ data }), object({ data: { other: "1" } }), 300)).toHaveLength(300);
     expect(Math.max(...found.map((it) => it.valueInMember?.length ?? 0))).toBeLessThan(2100);
   });
 });

@@ -6,7 +6,7 @@ import { isSecret, withoutOwn } from "./manifest.ts";
 
 /** Differences between an object in the member and what the hub wants, as a status shows them. */
 
-/** Entries of one object. */
+/** Entries of one object, unless the apply strategy has another number. */
 export const MAX_DETAILS = 100;
 /** Longest value shown. Unit: characters. */
 const MAX_VALUE = 2000;
@@ -16,11 +16,11 @@ const WHOLE_OBJECT = "(the whole object)";
 /** Of an object that the member does not have. */
 export const MISSING_OBJECT: readonly PatchDetail[] = [{ path: "/", valueInHub: WHOLE_OBJECT }];
 
-/** At most `MAX_DETAILS` differences, in the order of the fields. Content of Secrets is not shown. */
-export function diffObjects(inMember: KubeObject, inHub: KubeObject): PatchDetail[] {
+/** At most `max` differences, in the order of the fields. Content of Secrets is not shown. */
+export function diffObjects(inMember: KubeObject, inHub: KubeObject, max = MAX_DETAILS): PatchDetail[] {
   const details: PatchDetail[] = [];
   const isHidden = isSecret(inHub) || isSecret(inMember);
-  collect(comparable(inMember), comparable(inHub), "", { details, isHidden });
+  collect(comparable(inMember), comparable(inHub), "", { details, isHidden, max });
   return details;
 }
 
@@ -36,10 +36,11 @@ function comparable(object: KubeObject): Record<string, unknown> {
 interface Found {
   readonly details: PatchDetail[];
   readonly isHidden: boolean;
+  readonly max: number;
 }
 
 function collect(member: unknown, hub: unknown, path: string, found: Found): void {
-  if (found.details.length >= MAX_DETAILS || Object.is(member, hub)) return;
+  if (found.details.length >= found.max || Object.is(member, hub)) return;
   if (isObject(member) && isObject(hub)) {
     for (const key of new Set([...Object.keys(member), ...Object.keys(hub)]))
       collect(own(member, key), own(hub, key), `${path}/${escaped(key)}`, found);

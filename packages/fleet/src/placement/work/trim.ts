@@ -8,16 +8,37 @@ export const MAX_WORK_BYTES = 1_415_578;
 type Status = NonNullable<Work["status"]>;
 
 const TRIMMED = "StatusTrimmed";
+type Step = (it: ManifestCondition) => ManifestCondition;
+
 /** Left out one after the other, until the Work is small enough: details first, which an observer can find in the member. */
-const STEPS: readonly ((it: ManifestCondition) => ManifestCondition)[] = [
+const STEPS: readonly Step[] = [
   ({ backReportedStatus: _reported, ...rest }) => rest,
-  ({ driftDetails, diffDetails, ...rest }) => ({
-    ...rest,
-    ...(driftDetails === undefined ? {} : { driftDetails: { ...driftDetails, observedDrifts: [] } }),
-    ...(diffDetails === undefined ? {} : { diffDetails: { ...diffDetails, observedDiffs: [] } }),
-  }),
-  (it) => ({ ...it, conditions: (it.conditions ?? []).map((condition) => ({ ...condition, message: "" })) }),
+  ...[1000, 100, 10, 0].map(withDifferences),
+  ...[100, 0].map(withMessages),
 ];
+
+/** @param max - Of each object. */
+function withDifferences(max: number): Step {
+  return ({ driftDetails, diffDetails, ...rest }) => {
+    const { observedDrifts = [] } = driftDetails ?? {};
+    const { observedDiffs = [] } = diffDetails ?? {};
+    return {
+      ...rest,
+      ...(driftDetails && {
+        driftDetails: { ...driftDetails, observedDrifts: observedDrifts.slice(0, max) },
+      }),
+      ...(diffDetails && { diffDetails: { ...diffDetails, observedDiffs: observedDiffs.slice(0, max) } }),
+    };
+  };
+}
+
+/** @param max - Unit: characters. */
+function withMessages(max: number): Step {
+  return ({ conditions = [], ...rest }) => ({
+    ...rest,
+    conditions: conditions.map((it) => ({ ...it, message: it.message.slice(0, max) })),
+  });
+}
 
 /** The status as it fits into the Work, with the condition StatusTrimmed if something had to be left out. */
 export function trimStatus(work: Work, status: Status, clock: Clock): Status {

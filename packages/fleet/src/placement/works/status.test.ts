@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ApplyStrategy } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { ManifestCondition, Work } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { bindingOf, condition } from "../rollout/binding.fake.ts";
-import { isNotable, placementDetails } from "./details.ts";
+import { allDetails, notable, placementDetails } from "./details.ts";
 import { bindingConditions, type SyncOutcome } from "./status.ts";
 
 const SYNCED: SyncOutcome = { kind: "synced" };
@@ -237,15 +237,21 @@ describe("the details of a binding", () => {
       conditions: [{ ...condition("Applied=False R"), message: "m".repeat(30_000) }],
     }));
     expect(JSON.stringify(placementDetails([work([], long)])).length).toBeLessThan(300_000);
+    const observedDrifts = Array.from({ length: 300 }, (_, at) => ({ path: `/data/k${at}` }));
+    const changed = { identifier: identifier("a"), driftDetails: { ...drift, observedDrifts } };
+    expect(placementDetails([work([], [changed])]).driftedPlacements?.[0]?.observedDrifts).toHaveLength(100);
+    expect(notable([changed])[0]?.driftDetails?.observedDrifts).toHaveLength(100);
+    expect(allDetails([work([], [...many, changed])])).toMatchObject({
+      failedPlacements: { length: 300 },
+      driftedPlacements: [{ observedDrifts: { length: 300 } }],
+    });
   });
   it("concern no object that is as it should be", () => {
-    expect(
-      isNotable({
-        identifier: identifier("a"),
-        conditions: [condition("Applied=True A"), condition("Available=True A")],
-      }),
-    ).toBe(false);
-    expect(isNotable(failed("a"))).toBe(true);
-    expect(isNotable({ identifier: identifier("a"), driftDetails: drift })).toBe(true);
+    const sound = {
+      identifier: identifier("a"),
+      conditions: [condition("Applied=True A"), condition("Available=True A")],
+    };
+    const drifted = { identifier: identifier("a"), driftDetails: drift };
+    expect(notable([sound, failed("a"), drifted])).toEqual([failed("a"), drifted]);
   });
 });

@@ -96,6 +96,8 @@ export interface ApplyStrategy {
   sharedPriority?: number;
   /** Addition. When objects of these kinds are available. The first rule of a kind counts. */
   healthRules?: HealthRule[];
+  /** Addition. Differences that are listed of one object, in the status of its Work. Default: 100. */
+  maxDifferences?: number;
 }
 export interface HealthRule {
   /** Empty: the core group. */
