@@ -18,17 +18,17 @@ const SYN = 2;
 
 /** A frame for a packet socket. Checksums of transports are not filled in: the receiver must not look at them. */
 export function frameOf(packet: RawPacket, to: Buffer): Buffer {
-  const body = bodyOf(packet);
-  const header = typeof packet.source === "number" ? header4(packet, body) : header6(packet, body);
   const ethernet = Buffer.alloc(ETHERNET_BYTES);
   to.copy(ethernet);
   ethernet.writeUInt16BE(typeof packet.source === "number" ? 0x0800 : 0x86dd, 12);
-  return Buffer.concat([Buffer.alloc(FRAME_OFFSET), ethernet, header, body]);
+  return Buffer.concat([Buffer.alloc(FRAME_OFFSET), ethernet, packetOf(packet)]);
 }
 
-/** The mark of a frame that was received. */
-export function markOf(frame: Uint8Array): number {
-  return Buffer.from(frame).readUInt32BE(frame.length - 4);
+/** The packet with its header of IP. */
+export function packetOf(packet: RawPacket): Buffer {
+  const body = bodyOf(packet);
+  const header = typeof packet.source === "number" ? header4(packet, body) : header6(packet, body);
+  return Buffer.concat([header, body]);
 }
 
 function protocolOf({ traffic, source }: RawPacket): number {
@@ -36,6 +36,9 @@ function protocolOf({ traffic, source }: RawPacket): number {
   if (traffic.kind === "protocol") return traffic.number;
   return typeof source === "number" ? 1 : 58;
 }
+
+/** Where nftables finds the mark: behind so many bits of the packet without its header of IP. */
+export const MARK_WORD = "@th,160,32";
 
 /** The sender's port, or the identifier of an echo request, differs from packet to packet: each is a flow of its own. */
 function bodyOf({ traffic, mark }: RawPacket): Buffer {
