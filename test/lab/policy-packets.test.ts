@@ -1,7 +1,9 @@
 /** Network policies with packets: two nodes with the real kernel, and an API server in memory. */
 
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "@fairlead/base/clock.ts";
+import { byText } from "@fairlead/base/text.ts";
+import type { CiliumNetworkPolicy } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
@@ -15,11 +17,12 @@ function policy(namespace: string, name: string, spec: NetworkPolicy["spec"]): N
 }
 
 /** Denied connections, as "from -> to:port", of those that the filter names. */
-async function denied(isOf: (from: string, to: string) => boolean): Promise<readonly string[]> {
-  const tries = world.ids.flatMap((from) =>
-    world.ids.flatMap((to) =>
-      from === to || !isOf(from, to) ? [] : PORTS.map((port) => ({ from, to, port })),
-    ),
+async function denied(
+  isOf: (from: string, to: string) => boolean,
+  ids: readonly string[] = world.ids,
+): Promise<readonly string[]> {
+  const tries = ids.flatMap((from) =>
+    ids.flatMap((to) => (from === to || !isOf(from, to) ? [] : PORTS.map((port) => ({ from, to, port })))),
   );
   const answers = await Promise.all(
     tries.map(async (it) =>
@@ -144,6 +147,100 @@ describeOnKernel("the table of policies", () => {
       await world.startAgent(1);
       expect(await withoutHandles()).toBe(before);
     }
+  });
+
+  describe("with policies of nodes, and of pods about nodes", () => {
+    const ONE = { matchLabels: { number: "1" } };
+    const A = { matchLabels: { pod: "a" } };
+    const spec = (name: string, rules: NonNullable<CiliumNetworkPolicy["spec"]>): CiliumNetworkPolicy => ({
+      metadata: { name },
+      spec: rules,
+    });
+
+    beforeAll(async () => {
+      await world.setPolicies([]);
+      await world.serveNodes();
+    });
+    afterAll(() => world.setClusterwidePolicies([]));
+
+    /** @param denied - Of all pairs of a node with a node or pod, "from -> to" or "from -> to:port". */
+    it.each<[string, CiliumNetworkPolicy, readonly string[]]>([
+      [
+        "a node takes only what its policy names, also from its own pods",
+        spec("p", {
+          nodeSelector: ONE,
+          ingress: [
+            { fromEndpoints: [{ matchLabels: { pod: "b" } }], toPorts: [{ ports: [{ port: "80" }] }] },
+          ],
+        }),
+        ["node/2", "far:x/a", "x/a", "x/c", "y/a"]
+          .map((from) => `${from} -> node/1`)
+          .concat(["x/b -> node/1:81", "y/b -> node/1:81"]),
+      ],
+      [
+        "a node takes nothing from a peer that its policy denies",
+        spec("p", {
+          nodeSelector: ONE,
+          enableDefaultDeny: { ingress: false },
+          ingressDeny: [{ fromEntities: ["remote-node"] }, { fromEndpoints: [A] }],
+        }),
+        ["node/2", "x/a", "y/a"].map((from) => `${from} -> node/1`),
+      ],
+      [
+        "a node sends only what its policy names, and to its own pods all",
+        spec("p", {
+          nodeSelector: ONE,
+          egress: [{ toEndpoints: [{ matchLabels: { pod: "c" } }] }],
+        }),
+        ["node/2", "far:x/a", "y/b"].map((to) => `node/1 -> ${to}`),
+      ],
+      [
+        "pods take from their own node all, and from other nodes what a rule for remote-node names",
+        spec("p", { endpointSelector: A, ingress: [{ fromEntities: ["remote-node"] }] }),
+        [],
+      ],
+      [
+        "pods that take from the host only are closed for other nodes",
+        spec("p", { endpointSelector: A, ingress: [{ fromEntities: ["host"] }] }),
+        ["x/a", "y/a"].map((to) => `node/2 -> ${to}`),
+      ],
+      [
+        "a rule that denies the host does not stop the probes of the kubelet",
+        spec("p", { endpointSelector: A, ingressDeny: [{ fromEntities: ["host", "remote-node"] }] }),
+        ["x/a", "y/a"].map((to) => `node/2 -> ${to}`),
+      ],
+      [
+        "pods send to their own node where a rule names the host",
+        spec("p", { endpointSelector: A, egress: [{ toEntities: ["host"] }] }),
+        ["x/a", "y/a"].map((from) => `${from} -> node/2`),
+      ],
+      [
+        "pods send to other nodes where a rule names remote-node",
+        spec("p", { endpointSelector: A, egress: [{ toEntities: ["remote-node"] }] }),
+        ["x/a", "y/a"].map((from) => `${from} -> node/1`),
+      ],
+      [
+        "pods do not send to nodes that a rule denies by their labels, which never means their own",
+        spec("p", {
+          endpointSelector: A,
+          enableDefaultDeny: { egress: false },
+          egressDeny: [{ toNodes: [{}] }],
+        }),
+        ["x/a", "y/a"].map((from) => `${from} -> node/2`),
+      ],
+    ])("%s", async (_, policyOfNodes, expected) => {
+      await world.setClusterwidePolicies([policyOfNodes]);
+      const nodes = ["node/1", "node/2"];
+      const found = await denied(
+        (from, to) => nodes.includes(from) || nodes.includes(to),
+        [...nodes, ...world.ids],
+      );
+      expect(found.toSorted(byText)).toEqual(
+        expected
+          .flatMap((it) => (/:\d+$/.test(it) ? [it] : PORTS.map((port) => `${it}:${port}`)))
+          .toSorted(byText),
+      );
+    });
   });
 
   it("enforces the policies of a namespace that is being deleted until the namespace is gone", async () => {

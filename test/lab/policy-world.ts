@@ -4,6 +4,10 @@ import type { ChildProcess } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { type IdentitySlice, IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  type CiliumNetworkPolicy,
+} from "@fairlead/fleet/api/cilium.io/v2/types.ts";
 import { MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
@@ -86,6 +90,8 @@ export class PolicyWorld implements AsyncDisposable {
   readonly #fixture: NetnsFixture = netnsFixture();
   readonly #children: ChildProcess[] = [];
   readonly #pods = new Map<string, StartedPod>();
+  /** As pods of the namespace "node". */
+  readonly #nodes = new Map<string, StartedPod>();
   readonly #agents = new Map<
     NodeNumber,
     { readonly agent: NodePolicies; readonly stack: AsyncDisposable & { disposeAsync(): Promise<void> } }
@@ -191,7 +197,7 @@ export class PolicyWorld implements AsyncDisposable {
   }
 
   pod(id: string): StartedPod {
-    const found = this.#pods.get(id);
+    const found = this.#pods.get(id) ?? this.#nodes.get(id);
     if (found === undefined) throw new Error(`there is no pod ${id}`);
     return found;
   }
@@ -207,6 +213,12 @@ export class PolicyWorld implements AsyncDisposable {
   ): Promise<void> {
     await this.#set(NETWORK_POLICIES, policies);
     await this.#set(CLUSTER_NETWORK_POLICIES, clusterPolicies);
+    await this.settled();
+  }
+
+  /** Makes these the only CiliumClusterwideNetworkPolicies. */
+  async setClusterwidePolicies(policies: readonly CiliumNetworkPolicy[]): Promise<void> {
+    await this.#set(CILIUM_CLUSTERWIDE_NETWORK_POLICIES, policies);
     await this.settled();
   }
 
@@ -239,6 +251,19 @@ export class PolicyWorld implements AsyncDisposable {
   async labelNamespace(name: string, labels: Readonly<Record<string, string | null>>): Promise<void> {
     await this.client.mergePatch(NAMESPACES, objectKey(undefined, name), { metadata: { labels } });
     await this.settled();
+  }
+
+  /** Makes the nodes ask and answer, as "node/1" and "node/2". */
+  async serveNodes(): Promise<void> {
+    for (const node of NODE_NUMBERS) {
+      const netns = await this.netns(node);
+      const who = { namespace: "node", name: `${node}`, node };
+      const peer = await startPeer(
+        { name: `node/${node}`, v4: `192.0.2.${node}`, v6: `2001:db8::${node}` },
+        { netns, ports: PORTS, children: this.#children },
+      );
+      this.#nodes.set(peer.name, { ...who, peer, netns });
+    }
   }
 
   /** Makes all pods answer SCTP on their ports; a test that asks over SCTP calls it. */
@@ -297,9 +322,14 @@ export class PolicyWorld implements AsyncDisposable {
       ]);
     for (const number of NODE_NUMBERS)
       this.client.seed(NODES, {
-        metadata: { name: nodeName(number) },
+        metadata: { name: nodeName(number), labels: { number: `${number}` } },
         spec: { podCIDRs: [`10.244.${number}.0/24`, `fd00:244:0:${number}::/64`] },
-        status: { addresses: [{ type: "InternalIP", address: `192.0.2.${number}` }] },
+        status: {
+          addresses: [`192.0.2.${number}`, `2001:db8::${number}`].map((address) => ({
+            type: "InternalIP" as const,
+            address,
+          })),
+        },
       });
   }
 

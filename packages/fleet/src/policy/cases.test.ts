@@ -3,6 +3,7 @@ import type { JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { describe, expect, it } from "vitest";
 import { POLICY_CRDS } from "#api/crds.ts";
+import { compilePolicy, type PolicyKind } from "./compile/compile.ts";
 import { runCase } from "./testing/cases.fake.ts";
 
 /** Changes of one world, with questions after each, are a case each. `npm run test:full` runs 10,000. */
@@ -23,13 +24,20 @@ const STANDARD = ["podSelector", "policyTypes"].concat(
   }),
 );
 
-/** Refused where they are: see the tests of the compilers. */
-const REFUSED: ReadonlySet<string> = new Set([
-  "CiliumNetworkPolicy nodeSelector",
+/** Fields of our CustomResourceDefinitions that are refused where they are, by kind and path, each with a policy that has it. */
+const REFUSED: ReadonlyMap<string, object> = new Map([
+  ["CiliumNetworkPolicy nodeSelector", { nodeSelector: {}, ingress: [{ fromEntities: ["all"] }] }],
   ...["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"].flatMap((kind) =>
-    ["matchName", "matchPattern"].map((it) => `${kind} ingress.toPorts.rules.dns.${it}`),
+    ["matchName", "matchPattern"].map((it): [string, object] => {
+      const toPorts = [{ ports: [{ port: "53" }], rules: { dns: [{ [it]: "example.com" }] } }];
+      const spec = { endpointSelector: {}, ingress: [{ fromEntities: ["all"], toPorts }] };
+      return [`${kind} ingress.toPorts.rules.dns.${it}`, spec];
+    }),
   ),
 ]);
+
+const SETTINGS = { cluster: "a", isLocalByDefault: true, cidrMatchesPods: false, cidrMatchesNodes: false };
+const NO_OBJECTS = { cidrGroups: [], services: [] };
 
 /** The paths of an object's fields, down to selectors, without the indexes of lists. */
 function* pathsOf(value: unknown, path = ""): Generator<string> {
@@ -85,6 +93,16 @@ describe("generated policies", () => {
       expect([spec.names.kind, unseen]).toEqual([spec.names.kind, []]);
     }
     expect(STANDARD.filter((it) => !hasSeen("NetworkPolicy", it))).toEqual([]);
+  });
+
+  it.each([...REFUSED])("do not have %s, which is refused by its name and allows nothing", (field, spec) => {
+    const [kind = "", path = ""] = field.split(" ");
+    const namespace = kind === "CiliumNetworkPolicy" ? { namespace: "shop" } : {};
+    const policy = { metadata: { name: "p", ...namespace }, spec };
+    const { policies, refusals } = compilePolicy(kind as PolicyKind, policy, SETTINGS, NO_OBJECTS);
+    const [refusal] = refusals;
+    expect(`spec.${path}`).toContain(refusal?.field.replaceAll(/\[\d+\]/g, ""));
+    expect(policies.flatMap((it) => it.ingress?.rules ?? []).filter((it) => it.ports.length > 0)).toEqual([]);
   });
 
   function hasSeen(kind: string, path: string): boolean {

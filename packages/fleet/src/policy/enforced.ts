@@ -50,7 +50,7 @@ export class Enforced {
   readonly #host: ReadonlySet<IpAddress>;
   #hostGroups: GroupKeys = {};
 
-  /** @param host The addresses of the own node: what it sends to its pods is always let in, as the kubelet probes them. */
+  /** @param host The addresses of the own node: what it sends to its pods always passes, as the kubelet probes them. */
   constructor(host: readonly IpAddress[] = []) {
     this.#host = new Set(host);
   }
@@ -73,7 +73,7 @@ export class Enforced {
   /** The verdict at one end: `egress` at the source, `ingress` at the destination. */
   verdict(flow: Flow, way: Way): Verdict {
     const end = way === "egress" ? flow.source : flow.destination;
-    if (way === "ingress" && this.#host.has(flow.source) && !this.#host.has(end)) return { isAllowed: true };
+    if (this.#host.has(flow.source) && this.#isOwnPod(flow.destination, way)) return { isAllowed: true };
     const group = this.#groupAt(end, way);
     for (const { tier, rules, isDefaultDeny, deniedBy } of group?.tiers ?? []) {
       const rule = rules.find((it) => this.#matches(it, flow, way));
@@ -102,6 +102,11 @@ export class Enforced {
       addresses: [...this.#addresses].toSorted(([a], [b]) => byAddress(a, b)),
       host: this.#hostGroups,
     };
+  }
+
+  /** Of the node. No ingress of others is looked at here. */
+  #isOwnPod(address: IpAddress, way: Way): boolean {
+    return way === "ingress" ? !this.#host.has(address) : this.#addresses.has(address);
   }
 
   #groupAt(end: IpAddress, way: Way): Group | undefined {

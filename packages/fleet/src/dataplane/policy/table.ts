@@ -19,7 +19,8 @@ import {
  *
  * What is established or related passes: policies decide on the first packet of a flow. `forward` has the traffic of pods with all others,
  * after the translation of Service addresses, and with br_netfilter also that of pods at one bridge. `input` has the traffic of pods to the
- * node. What the node itself sends, such as the kubelet's probes, is looked at for policies whose subject is the node only.
+ * node. What the node itself sends is looked at for policies whose subject is the node only, and never on its way to the node's pods: the
+ * kubelet probes them.
  */
 
 function set4(kind: OwnSet): NftWord {
@@ -67,6 +68,11 @@ const UNKNOWN_DESTINATIONS: readonly NftRule[] = [
   rule`ip daddr ${set4("node")} ip daddr != ${set4("known")} drop`,
   rule`ip6 daddr ${set6("node")} ip6 daddr != ${set6("known")} drop`,
 ];
+
+const TO_OWN_PODS: readonly NftRule[] = (["known", "node"] as const).flatMap((kind) => [
+  rule`ip daddr ${set4(kind)} accept`,
+  rule`ip6 daddr ${set6(kind)} accept`,
+]);
 
 /** A pod that a Service leads to itself. */
 const SELF: readonly NftRule[] = [
@@ -164,7 +170,10 @@ export function baseChains({ isGuarded, isProxied, host, isLogging }: Base): Rea
       "output",
       {
         hook: { type: "filter", hook: "output", priority: PRIORITY },
-        rules: host.egress === undefined ? [] : [rule`oifname "lo" accept`, ...BEGIN, ...own("egress")],
+        rules:
+          host.egress === undefined
+            ? []
+            : [rule`oifname "lo" accept`, ...BEGIN, ...TO_OWN_PODS, ...own("egress")],
       },
     ],
   ]);

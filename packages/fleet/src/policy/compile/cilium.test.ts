@@ -163,6 +163,30 @@ describe("a CiliumNetworkPolicy", () => {
     expect(policies[0]?.egress).toMatchObject({ isDefaultDeny: true, rules: [] });
   });
 
+  it("allows nothing for rules about DNS in ingress, and denies more for names in rules that deny", () => {
+    const dns = { ports: [{ port: "53" }], rules: { dns: [{ matchPattern: "*" }] } };
+    const ingress = compiled(allow({ fromEntities: ["all"], toPorts: [dns] }));
+    expect(ingress.refusals).toMatchObject([
+      { field: "spec.ingress[0].toPorts[0].rules.dns", effect: "matches nothing" },
+    ]);
+    expect(ingress.policies[0]?.ingress).toEqual({ isDefaultDeny: true, rules: [] });
+    const denied = compiled({
+      endpointSelector: {},
+      egressDeny: [{ toFQDNs: [{ matchName: "a.example.com" }] }],
+    });
+    expect(denied.refusals).toMatchObject([
+      { field: "spec.egressDeny[0].toFQDNs[0]", effect: "denies more" },
+    ]);
+    expect(ruleTexts(denied.policies[0]?.egress?.rules)).toEqual(["deny any"]);
+  });
+
+  it("takes names of ports in any case", () => {
+    const rules = compiled(allow({ fromEntities: ["all"], ...port({ port: "HTTP", protocol: "TCP" }) }));
+    expect(rules.policies[0]?.ingress?.rules[0]?.ports).toEqual([
+      { kind: "named", protocol: "TCP", name: "http" },
+    ]);
+  });
+
   it("allows nothing where authentication is required", () => {
     const rule = { fromEntities: ["all"], authentication: { mode: "required" } };
     const { policies, refusals } = compiled(allow(rule));

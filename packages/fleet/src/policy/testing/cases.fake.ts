@@ -20,7 +20,7 @@ import {
 } from "./generate.fake.ts";
 import { isAllowed } from "./oracle.fake.ts";
 import type { Question } from "./oracle-words.fake.ts";
-import { type Actor, actorsOf, isOwnNode, namespaceOf, type World } from "./world.fake.ts";
+import { type Actor, actorsOf, isOwnNode, isOwnPod, type World } from "./world.fake.ts";
 
 /** Generated cases: a world that changes step by step, and after each step questions whose answers have to be those of the oracle. */
 
@@ -224,10 +224,7 @@ function answer(enforced: Enforced, world: World, key: string): void {
 }
 
 function isLocal(world: World, actor: Actor): boolean {
-  if (actor.kind === "node") return isOwnNode(world, actor.node);
-  if (actor.kind === "external") return false;
-  const { pod } = actor;
-  return pod.cluster === world.cluster && pod.node === world.node && namespaceOf(world, pod) !== undefined;
+  return actor.kind === "node" ? isOwnNode(world, actor.node) : isOwnPod(world, actor);
 }
 
 function filled(world: World): Resolver {

@@ -6,7 +6,7 @@ import type {
 import { ciliumVerdict } from "./oracle-cilium.fake.ts";
 import { clusterVerdict } from "./oracle-cluster.fake.ts";
 import { fits, isInCluster, isInside, isNamedPort, labelsOf, type Question } from "./oracle-words.fake.ts";
-import { type Actor, isOwnNode, namespaceOf, type World } from "./world.fake.ts";
+import { type Actor, isOwnNode, isOwnPod, namespaceOf, type World } from "./world.fake.ts";
 
 /**
  * What the manifests say, straight and slowly: the expectation of the tests. It shares no code with the compiler, and knows neither sets nor
@@ -14,8 +14,8 @@ import { type Actor, isOwnNode, namespaceOf, type World } from "./world.fake.ts"
  */
 export function isAllowed(world: World, question: Question): boolean {
   const { way, subject, peer } = question;
-  if (way === "ingress" && peer.kind === "node" && isOwnNode(world, peer.node) && subject.kind === "pod")
-    return true;
+  const [source, destination] = way === "egress" ? [subject, peer] : [peer, subject];
+  if (source.kind === "node" && isOwnNode(world, source.node) && isOwnPod(world, destination)) return true;
   return (
     clusterVerdict(world, "Admin", question) ??
     namespacedVerdict(world, question) ??

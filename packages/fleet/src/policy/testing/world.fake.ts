@@ -48,6 +48,13 @@ export function isOwnNode(world: World, node: PolicyNode): boolean {
   return node.cluster === world.cluster && node.name === world.node;
 }
 
+/** A pod of the own node whose policies are known. */
+export function isOwnPod(world: World, actor: Actor): boolean {
+  if (actor.kind !== "pod") return false;
+  const { pod } = actor;
+  return pod.cluster === world.cluster && pod.node === world.node && namespaceOf(world, pod) !== undefined;
+}
+
 export function namespaceOf(world: World, pod: PolicyPod): PolicyNamespace | undefined {
   return world.namespaces.get(`${pod.cluster}/${pod.namespace}`);
 }
