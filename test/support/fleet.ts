@@ -47,6 +47,8 @@ export interface TestCluster extends AsyncDisposable {
   readonly dataDir: string;
   /** What its programs asked for. */
   readonly asked: AccessLog;
+  /** Stops its API server, has its folder changed, and starts it again at the same port. It needs a journal. */
+  restart(change?: (dataDir: string) => Promise<void>): Promise<void>;
 }
 
 const level = process.env["FLEET_TEST_LOG"] === undefined ? "silent" : "debug";
@@ -63,17 +65,20 @@ const JOIN_PATIENCE_MS = 45_000;
 export async function startCluster(
   name: string,
   programs: readonly ProgramAccess[],
-  options: Pick<ApiServerOptions, "serviceRanges" | "clock"> = {},
+  options: Pick<ApiServerOptions, "serviceRanges" | "clock" | "journal"> = {},
 ): Promise<TestCluster> {
   const dataDir = await mkdtemp(join(tmpdir(), `fairlead-test-${name}-`));
   const asked = new AccessLog();
-  const server = await startApiServer({
-    dataDir,
-    journal: "none",
-    audit: asked.audit,
-    authentication: tokensOf([...new Set([...PROGRAMS, ...programs])]),
-    ...options,
-  });
+  const start = (port: number): Promise<ApiServer> =>
+    startApiServer({
+      dataDir,
+      port,
+      journal: "none",
+      audit: asked.audit,
+      authentication: tokensOf([...new Set([...PROGRAMS, ...programs])]),
+      ...options,
+    });
+  let server = await start(0);
   const config = await loadKubeconfig(server.kubeconfig);
   const client = connect(config, testDeps(name));
   await grant(client, programs);
@@ -81,9 +86,16 @@ export async function startCluster(
     name,
     config,
     client,
-    server,
+    get server() {
+      return server;
+    },
     dataDir,
     asked,
+    async restart(change) {
+      await server.close();
+      await change?.(dataDir);
+      server = await start(server.port);
+    },
     async [Symbol.asyncDispose]() {
       await client[Symbol.asyncDispose]();
       await server.close();
@@ -136,6 +148,8 @@ export interface FleetOptions {
   readonly serviceRanges?: Readonly<Record<string, readonly string[]>>;
   /** By program ("hub", "a") and API server ("hub/apiserver"). Default: the system's. */
   readonly clocks?: Readonly<Record<string, Clock>>;
+  /** Whether the hub's API server can be started again with what it had. Default: false. */
+  readonly hubJournal?: boolean;
   /** Default: all. */
   readonly join?: readonly string[];
   /** The member whose cluster is the hub's. Default: none. */
@@ -166,7 +180,12 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     ...(options.placement === true ? [HUB_PLACEMENT_ACCESS] : []),
     ...(options.inHub === undefined ? [] : [MEMBER_ACCESS]),
   ];
-  const hub = stack.use(await startCluster("hub", programs, clockOf(options, "hub/apiserver")));
+  const hub = stack.use(
+    await startCluster("hub", programs, {
+      ...clockOf(options, "hub/apiserver"),
+      ...(options.hubJournal === true ? { journal: "sqlite" as const } : {}),
+    }),
+  );
   let currentHub: Hub | undefined;
   const hubProgram = stack.use(
     new Restartable(async (signal) => {

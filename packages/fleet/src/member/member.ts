@@ -62,6 +62,11 @@ export interface MemberOptions {
   readonly collectNamespaces?: boolean;
   /** How others reach the API server of this cluster. Default: not told. */
   readonly address?: ClusterAddress;
+  /**
+   * Called when the hub was restored from a backup: what was read of it may not be there any more, so that the caller starts another member
+   * in the place of this one. Default: watches find out by themselves within minutes.
+   */
+  readonly onRestored?: () => void;
 }
 
 export interface Member extends AsyncDisposable {
@@ -149,6 +154,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
         probes.trust(leaseMs);
         for (const it of work) it.onSilence?.(false);
       },
+      onRestored: () => options.onRestored?.(),
     };
     const lease = keepLease({ ...session, probes }, heard, running);
     stack.defer(async () => {

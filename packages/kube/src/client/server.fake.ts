@@ -105,6 +105,19 @@ export class FakeApiState {
     this.compactedTo = this.version;
   }
 
+  /** @returns A function that brings the present state back, with its versions, as a restore from a backup does. Watches break. */
+  backup(): () => void {
+    const objects = [...this.#objects].map(([of, table]) => [of, new Map(table)] as const);
+    const { version } = this;
+    return () => {
+      this.#objects.clear();
+      for (const [of, table] of objects) this.#objects.set(of, new Map(table));
+      this.history = this.history.filter((it) => it.version <= version);
+      this.version = version;
+      this.fail();
+    };
+  }
+
   /** Calls back with each change; with undefined on a fault. */
   onChange(listener: (entry: HistoryEntry | undefined) => void): Disposable {
     this.#listeners.add(listener);

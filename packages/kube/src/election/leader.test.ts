@@ -200,6 +200,20 @@ describe("leader election", () => {
     expect(lease()?.holderIdentity).toBe("thief");
   });
 
+  it("stops the leader if the server was restored from a backup: it has to read everything again", async () => {
+    const one = candidate("one");
+    await clock.advance(0);
+    const restore = client.state.backup();
+    await clock.advance(20_000);
+    expect(one.state.leads).toBe(true);
+    restore();
+    await clock.advance(10_000);
+    expect(one.state).toEqual({
+      leads: false,
+      ended: "the API server was restored from a backup: beginning again",
+    });
+  });
+
   it("recreates a lease that was deleted while it leads", async () => {
     const one = candidate("one");
     await clock.advance(0);

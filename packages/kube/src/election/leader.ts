@@ -1,5 +1,6 @@
 import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
+import { isOlderVersion } from "#api/meta/version.ts";
 import { abortError, delay } from "@fairlead/base/clock.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import type { Metrics } from "@fairlead/base/metrics.ts";
@@ -124,6 +125,8 @@ class Candidate {
   #seenAtMs = 0;
   /** Whether a write that takes the Lease has no answer yet. */
   #isTaking = false;
+  /** Whether the Lease is one from before what was seen of it: the server was restored from a backup. */
+  #wasRestored = false;
 
   constructor(client: KubeClient, options: Required<LeaderElectionOptions>, deps: RuntimeDeps) {
     this.#client = client;
@@ -151,7 +154,10 @@ class Candidate {
     this.#deps.log.info("leading", { identity: this.#options.identity });
   }
 
-  /** Renews until `signal` aborts. Throws when it could not for `renewSeconds`, or when someone else holds the Lease. */
+  /**
+   * Renews until `signal` aborts. Throws when it could not for `renewSeconds`, when someone else holds the Lease, and when the server was
+   * restored from a backup: what the leader knows of it may not be there any more.
+   */
   async keep(signal: AbortSignal): Promise<void> {
     let renewedAtMs = this.#deps.clock.monotonic();
     for (;;) {
@@ -170,6 +176,7 @@ class Candidate {
       // A Lease that was deleted is taken again; one that someone else holds is not.
       if (this.#seen !== undefined && !this.#isOurs() && !this.#isHeldByEquivalent(this.#seen))
         throw this.#lost();
+      if (this.#wasRestored) throw this.#lost("the API server was restored from a backup: beginning again");
     }
   }
 
@@ -275,6 +282,10 @@ class Candidate {
     const lease = await this.#client.find(LEASES, objectKey(this.#options.namespace, this.#options.name), {
       signal,
     });
+    this.#wasRestored ||= isOlderVersion(
+      lease?.metadata.resourceVersion,
+      this.#seen?.metadata.resourceVersion,
+    );
     if (lease === undefined) this.#seen = undefined;
     // Only a change counts as a sign of life: the record, not the object around it.
     else if (JSON.stringify(lease.spec) !== JSON.stringify(this.#seen?.spec)) this.#note(lease);
@@ -317,9 +328,10 @@ class Candidate {
     return this.#options.isEquivalentHolder(lease.spec?.holderIdentity ?? "");
   }
 
-  #lost(): FleetError {
+  #lost(why?: string): FleetError {
     const { namespace, name } = this.#options;
-    return new FleetError("API_CONFLICT", `the lease ${namespace}/${name} was lost`, { retriable: true });
+    const message = why ?? `the lease ${namespace}/${name} was lost`;
+    return new FleetError("API_CONFLICT", message, { retriable: true });
   }
 
   /** client-go's jitter of 1.2. */

@@ -8,12 +8,16 @@ import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
 import { FakeKubeClient } from "#client/client.fake.ts";
 import { createInformer } from "./informer.ts";
-import type { Change, InformerOptions } from "#types.ts";
+import type { Change, InformerOptions, KubeClient, WatchEvent } from "#types.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import { delay } from "@fairlead/base/clock.ts";
 
 const clock = new FakeClock();
 const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
 const forever = new AbortController().signal;
 const key = objectKey("work", "one");
+const LONGEST_WATCH_MS = 601_000;
 
 function configMap(
   name: string,
@@ -131,6 +135,30 @@ describe("an informer", () => {
     client.restore();
     await clock.advance(1000);
     expect(told()).toEqual(["1>-", "->3"]);
+  });
+
+  it("lists again if a watch brought nothing for its whole time: the server was restored from a backup", async () => {
+    const restored = new (class extends FakeKubeClient {
+      override async *watch<T extends KubeObject>(
+        ...[of, options, signal]: Parameters<KubeClient["watch"]> & [Resource<T>, unknown, unknown]
+      ): AsyncGenerator<WatchEvent<T>> {
+        // It waits for a version that is to come.
+        if (Number(options.resourceVersion ?? 0) > this.state.version)
+          await delay(clock, (options.timeoutSeconds ?? 0) * 1000, signal);
+        else yield* super.watch(of, options, signal);
+      }
+    })(clock);
+    client = restored;
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
+    const { told } = await started();
+    const restore = client.state.backup();
+    client.seed(CONFIG_MAPS, configMap("two", { v: "2" }));
+    await client.mergePatch(CONFIG_MAPS, key, { data: { v: "3" } });
+    await clock.advance(0);
+    expect(told()).toEqual(["->1", "->2", "1>3"]);
+    restore();
+    await clock.advance(LONGEST_WATCH_MS);
+    expect(told()).toEqual(["2>-", "3>1"]);
   });
 
   it("reports an object that was replaced by another of its name as a deletion and a creation", async () => {

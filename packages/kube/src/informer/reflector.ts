@@ -54,7 +54,7 @@ const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 /**
  * Keeps a sink equal to the state of the API server: the present state first, then its changes, for as long as it runs.
  * It resumes where a stream broke off, with what became of each object since, and lists again only when the server reports
- * that the revision has expired.
+ * that the revision has expired, or sends nothing for the whole time of a watch.
  * Source: client-go, tools/cache/reflector.go.
  */
 export class Reflector<T extends KubeObject> {
@@ -69,6 +69,8 @@ export class Reflector<T extends KubeObject> {
   readonly #isOptional: () => boolean;
   /** Whether the last watch failed: changes may have been missed. */
   #isBehind = false;
+  /** Whether the last watch brought nothing. */
+  #isSilent = false;
   /** Whether the sink was given a state. */
   #hasState = false;
   /** Whether the server streams the first state (WatchList, KEP-3157). */
@@ -110,6 +112,8 @@ export class Reflector<T extends KubeObject> {
       this.#isBehind ||= outcome === "failed";
       this.#watchingSinceMs = undefined;
       const livedMs = this.#deps.clock.monotonic() - startedMs;
+      // Without even a bookmark: the version is one that the server has not reached, because it was restored from a backup.
+      if (this.#isSilent && livedMs >= WATCH_SECONDS.min * 1000) this.#resumeFrom = undefined;
       if (outcome === "again" || (outcome === "ended" && livedMs >= SHORT_STREAM_MS)) {
         failures = 0;
         continue;
@@ -220,6 +224,7 @@ export class Reflector<T extends KubeObject> {
     let initial = this.#resumeFrom === undefined ? new Map<ObjectKey, T>() : undefined;
     const isBehind = this.#isBehind && initial === undefined;
     this.#isBehind = false;
+    this.#isSilent = true;
     const follow = (event: ObjectEvent<T>): void => {
       if (!signal.aborted) this.#follow(event);
     };
@@ -227,6 +232,7 @@ export class Reflector<T extends KubeObject> {
     for await (const event of this.#client.watch(this.#of, options, signal)) {
       if (event.type === "ERROR") throw statusError(`watch ${this.#of.plural}`, event.object);
       if (signal.aborted) return;
+      this.#isSilent = false;
       if (backlog !== undefined) backlog.add(event);
       else if (initial === undefined) follow(event);
       else if (isInitialEnd(event)) {

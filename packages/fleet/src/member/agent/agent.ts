@@ -181,7 +181,7 @@ function hubConfig({ cluster, server, ca }: HubAccess, holder: AccessHolder): Cl
   };
 }
 
-/** Until the Secret goes or names another hub. */
+/** Until the Secret goes or names another hub, or the hub was restored from a backup. */
 async function runSession(
   options: AgentOptions,
   secrets: Informer<Secret>,
@@ -219,6 +219,10 @@ async function runSession(
         local,
         hub,
         deps: { ...deps, log },
+        onRestored: () => {
+          log.warn("the hub was restored from a backup: reading everything again");
+          ended.abort();
+        },
         ...(options.probe === undefined ? {} : { probe: options.probe }),
         ...defined({ passOn: options.passOn, imports: options.imports, nodeImage: options.nodeImage }),
         ...defined({

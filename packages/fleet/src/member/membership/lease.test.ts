@@ -82,6 +82,7 @@ beforeEach(async () => {
     onBack: () => void said.push("back"),
     onSilent: () => void said.push("silent"),
     onHeard: () => void said.push("heard"),
+    onRestored: () => void said.push("restored"),
   };
   const session = {
     cluster: "a",
@@ -179,5 +180,27 @@ describe("a member's lease", () => {
     expect(said).toEqual(["silent"]);
     await clock.advance(3 * LEASE_MS);
     expect(said).toEqual(["silent", "heard", "back"]);
+  });
+
+  it("shows that the hub was restored from a backup: its version is from before an earlier one", async () => {
+    begin();
+    await clock.advance(PACE_MS);
+    const restore = hub.state.backup();
+    await clock.advance(5 * PACE_MS);
+    expect(said).toEqual([]);
+    restore();
+    await clock.advance(2 * PACE_MS);
+    expect(said).toEqual(["restored"]);
+  });
+
+  it("is renewed as soon as the hub can be reached again", async () => {
+    begin();
+    await clock.advance(1);
+    hub.stop();
+    await clock.advance(PACE_MS);
+    hub.restore();
+    await hub.find(LEASES, objectKey(MAILBOX, "a"));
+    await clock.advance(1);
+    expect(hub.askedAtMs).toEqual([0, PACE_MS, PACE_MS + 1]);
   });
 });

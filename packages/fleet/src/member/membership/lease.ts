@@ -1,6 +1,7 @@
 import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { isOlderVersion } from "@fairlead/kube/api/meta/version.ts";
 import { CUT_OFF_ANNOTATION, PROPAGATION_ANNOTATION, VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
@@ -32,6 +33,11 @@ export interface HubListener {
   readonly onSilent: () => void;
   /** With the first renewal after that. */
   readonly onHeard: (leaseMs: number) => void;
+  /**
+   * The version of a renewal is from before that of an earlier one: the hub was restored from a backup, and has lost what came after that.
+   * Not noticed where the hub has taken more writes since its return than it lost.
+   */
+  readonly onRestored: () => void;
 }
 
 /**
@@ -60,8 +66,7 @@ export async function keepLease(
     try {
       silence.expect(leaseSeconds);
       if (leaseSeconds !== undefined) {
-        await renew(session, leaseSeconds, paceMs, signal);
-        silence.end(leaseSeconds);
+        silence.end(leaseSeconds, await renew(session, leaseSeconds, paceMs, signal));
       }
       if (isAway) {
         deps.log.info("the hub is back");
@@ -82,12 +87,14 @@ export async function keepLease(
   }
 }
 
-/** Notices that no renewal was taken for the length of a lease. */
+/** Notices that no renewal was taken for the length of a lease, and that those that were are lost. */
 class Silence implements Disposable {
   readonly #clock: Clock;
   readonly #heard: HubListener;
   #timer: Disposable | undefined;
   #isNoticed = false;
+  /** The version of the last renewal. */
+  #taken: string | undefined;
 
   constructor(clock: Clock, heard: HubListener) {
     this.#clock = clock;
@@ -100,10 +107,12 @@ class Silence implements Disposable {
     else if (this.#timer === undefined) this.#arm(leaseSeconds);
   }
 
-  end(leaseSeconds: number): void {
+  end(leaseSeconds: number, version: string | undefined): void {
     this.#arm(leaseSeconds);
     if (this.#isNoticed) this.#heard.onHeard(leaseSeconds * 1000);
     this.#isNoticed = false;
+    if (isOlderVersion(version, this.#taken)) this.#heard.onRestored();
+    this.#taken = version;
   }
 
   #arm(leaseSeconds: number): void {
@@ -126,9 +135,17 @@ function leaseOf({ mailbox, cluster }: HubSession): number | undefined {
   return internalMember?.spec.state === "Join" ? internalMember.spec.leaseDurationSeconds : undefined;
 }
 
-/** Until the next renewal, or until the InternalMemberCluster changes: the first one must not wait for a whole pause. */
-async function pause({ mailbox, deps }: HubSession, pauseMs: number, signal: AbortSignal): Promise<void> {
+/**
+ * Until the next renewal, until the InternalMemberCluster changes (the first one must not wait for a whole pause), or until the hub is
+ * reached again.
+ */
+async function pause(
+  { hub, mailbox, deps }: HubSession,
+  pauseMs: number,
+  signal: AbortSignal,
+): Promise<void> {
   const changed = new AbortController();
+  using _reachable = hub.onReachable(() => changed.abort());
   using _watch = mailbox.internalMembers.subscribe(({ before, after }) => {
     if (
       before?.spec.leaseDurationSeconds !== after?.spec.leaseDurationSeconds ||
@@ -142,13 +159,15 @@ async function pause({ mailbox, deps }: HubSession, pauseMs: number, signal: Abo
 /**
  * If no answer came within a pace, the hub may be slow or the connection dead: the request is sent again on a new
  * connection, and the first answer counts.
+ *
+ * @returns The version of the Lease.
  */
 async function renew(
   session: LeaseSession,
   leaseSeconds: number,
   paceMs: number,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string | undefined> {
   const { clock } = session.deps;
   const over = new AbortController();
   const limitMs = PATIENCE * paceMs;
@@ -156,12 +175,12 @@ async function renew(
     over.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
   );
   const options = { signal: AbortSignal.any([signal, over.signal]), silentAfterMs: paceMs };
-  const once = (): Promise<void> => writeLease(session, leaseSeconds, options);
+  const once = (): Promise<string | undefined> => writeLease(session, leaseSeconds, options);
   try {
     const first = once();
     const late = delay(clock, paceMs, options.signal).then(() => true);
     const isLate = await Promise.race([first.then(() => false), late]);
-    if (isLate) await Promise.any([first, once()]);
+    return await (isLate ? Promise.any([first, once()]) : first);
   } catch (error) {
     throw error instanceof AggregateError ? error.errors[0] : error;
   } finally {
@@ -173,7 +192,7 @@ async function writeLease(
   { hub, cluster, deps, stopwatch, probes }: LeaseSession,
   leaseSeconds: number,
   options: CallOptions,
-): Promise<void> {
+): Promise<string | undefined> {
   const namespace = mailboxOf(cluster);
   const spec = {
     holderIdentity: cluster,
@@ -189,13 +208,11 @@ async function writeLease(
   };
   try {
     const metadata = { labels, annotations: { ...version, ...reports } };
-    await hub.mergePatch(LEASES, objectKey(namespace, cluster), { metadata, spec }, options);
+    const taken = await hub.mergePatch(LEASES, objectKey(namespace, cluster), { metadata, spec }, options);
+    return taken.metadata.resourceVersion;
   } catch (error) {
     if (!hasCode(error, "API_NOT_FOUND")) throw error;
-    await hub.create(
-      LEASES,
-      { metadata: { namespace, name: cluster, labels, annotations: version }, spec },
-      options,
-    );
+    const metadata = { namespace, name: cluster, labels, annotations: version };
+    return (await hub.create(LEASES, { metadata, spec }, options)).metadata.resourceVersion;
   }
 }
