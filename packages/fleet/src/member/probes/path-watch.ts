@@ -31,7 +31,8 @@ export interface Watched {
 interface Seen {
   readonly cluster: string;
   turn: number;
-  /** When it is asked next, on the monotonic clock. */
+  /** When it was asked last and is asked next, on the monotonic clock. */
+  askedMs: number;
   dueMs: number;
   /** The gap before that. */
   gapMs: number;
@@ -54,9 +55,21 @@ export class PathWatch {
     this.#clock = clock;
   }
 
-  /** Endpoints of a cluster came or changed. A cluster that is not known yet is asked at once. */
-  notice(cluster: string): void {
-    if (!this.#seen.has(cluster)) this.#noticed.resolve();
+  /**
+   * Endpoints of a cluster came or went. A cluster that is not known yet, or of which nothing is left that has answered, is asked at once.
+   *
+   * @param gone - Addresses that one of its slices no longer has.
+   */
+  notice(cluster: string, gone: readonly string[]): void {
+    const seen = this.#seen.get(cluster);
+    if (seen !== undefined) {
+      const had = seen.witnesses.size;
+      for (const it of gone) seen.witnesses.delete(it);
+      if (had === 0 || seen.witnesses.size > 0) return;
+      seen.dueMs = seen.askedMs + FIRST_MS;
+      seen.gapMs = FIRST_MS / 2;
+    }
+    this.#noticed.resolve();
   }
 
   /** Until `signal` aborts. */
@@ -71,6 +84,7 @@ export class PathWatch {
       await Promise.all(due.map((it) => this.#look(it, signal)));
       const nowMs = this.#clock.monotonic();
       for (const it of due) {
+        it.askedMs = nowMs;
         it.gapMs = it.witnesses.size > 0 ? roundMs : Math.min(roundMs, 2 * it.gapMs);
         it.dueMs = nowMs + it.gapMs;
       }
@@ -88,6 +102,7 @@ export class PathWatch {
     const seen = this.#seen.get(cluster) ?? {
       cluster,
       turn: 0,
+      askedMs: Number.NEGATIVE_INFINITY,
       dueMs: 0,
       gapMs: FIRST_MS / 2,
       witnesses: new Set<string>(),

@@ -69,6 +69,12 @@ async function started({ mode = "flat", silent = new Set([GONE]), isEmpty = fals
       onSlice({ after: slice });
       await clock.advance(0);
     },
+    async moves(...addresses: readonly string[]): Promise<void> {
+      const before = { ...slice, spec: { ...slice.spec, endpoints: [...endpoints] } };
+      endpoints.splice(0, endpoints.length, ...addresses.map((it) => ({ addresses: [it] })));
+      onSlice({ before, after: slice });
+      await clock.advance(0);
+    },
     /** What the hub reports in the InternalMemberCluster. */
     async names(...clusters: readonly string[]): Promise<void> {
       suspects = clusters;
@@ -160,6 +166,17 @@ describe("a cluster to which the data path is cut while the hub has it", () => {
       expect(both(probes)).toEqual([false, false]);
     },
   );
+
+  it("is seen to be cut if the cut comes after all of its endpoints were replaced", async () => {
+    const { clock, probes, silent, moves } = await started({ silent: new Set() });
+    await minute(clock);
+    const [next, last] = ["10.1.0.3", "10.1.0.4"];
+    await moves(next, last);
+    await clock.advance(100);
+    for (const it of [next, last]) silent.add(it);
+    await clock.advance(6000);
+    expect([next, last].map((it) => probes.isAlive("a", [it]))).toEqual([false, false]);
+  });
 
   it("is trusted while one endpoint answers, whatever the others do", async () => {
     const { clock, probes, silent } = await started({ silent: new Set() });

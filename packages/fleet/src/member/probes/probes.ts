@@ -110,8 +110,11 @@ export class Probes implements AsyncDisposable {
     this.#running = signal;
     this.#subscriptions.use(mailbox.internalMembers.subscribe(() => void this.#follow()));
     this.#subscriptions.use(
-      fleet.sliceImports.subscribe(({ after }) => {
-        if (after !== undefined) this.#watch.notice(after.spec.endpointSliceReference.clusterId);
+      fleet.sliceImports.subscribe(({ before, after }) => {
+        const left = new Set(addressesOf(after));
+        const gone = addressesOf(before).filter((it) => !left.has(it));
+        const cluster = (after ?? before)?.spec.endpointSliceReference.clusterId;
+        if (cluster !== undefined) this.#watch.notice(cluster, gone);
       }),
     );
     const wereCut = await this.#readCutOff(signal);
@@ -362,4 +365,8 @@ export class Probes implements AsyncDisposable {
     for (const { stop } of this.#suspects.values()) stop.abort();
     await Promise.all(this.#done);
   }
+}
+
+function addressesOf(slice: EndpointSliceImport | undefined): readonly string[] {
+  return (slice?.spec.endpoints ?? []).flatMap((it) => it.addresses);
 }
