@@ -24,7 +24,11 @@ import { checkMesh } from "@fairlead/fleet/cli/mesh/checks.ts";
 import { readMesh } from "@fairlead/fleet/cli/mesh/read.ts";
 import { renderPlan } from "@fairlead/fleet/cli/mesh/render.ts";
 import { summarizeMesh } from "@fairlead/fleet/cli/mesh/status.ts";
-import { KUBERNETES_PROPERTY, OTHER_MESH_PROPERTY } from "@fairlead/fleet/domain/cluster-facts.ts";
+import {
+  KUBERNETES_PROPERTY,
+  MEMBER_SUPPORT_PROPERTY,
+  OTHER_MESH_PROPERTY,
+} from "@fairlead/fleet/domain/cluster-facts.ts";
 import { keyOfObject } from "@fairlead/fleet/domain/mesh-objects.ts";
 import { DAEMON_SETS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -333,6 +337,7 @@ describe("a profile that is applied by hand", () => {
     );
     expect(status?.properties?.[KUBERNETES_PROPERTY]?.value).toMatch(/^v1\./);
     expect(status?.properties?.[OTHER_MESH_PROPERTY]).toBeUndefined();
+    expect(status?.properties?.[MEMBER_SUPPORT_PROPERTY]?.value).toMatch(/ for Kubernetes 1\.\d+-1\.\d+$/);
   });
 
   it("is checked before anything changes: pods with equal addresses cannot be in a flat network", async () => {

@@ -4,11 +4,16 @@ import {
   factProperties,
   factsOf,
   KUBERNETES_PROPERTY,
+  MEMBER_SUPPORT_PROPERTY,
+  NODE_SUPPORT_PROPERTY,
   OTHER_MESH_PROPERTY,
   reportedFacts,
 } from "./cluster-facts.ts";
 
 const NOW = "2026-01-02T00:00:00Z";
+const SUPPORTED = "0.1.0 for Kubernetes 1.25-1.36";
+/** Of the program itself. */
+const OWN = { [MEMBER_SUPPORT_PROPERTY]: SUPPORTED };
 const known = (value: string) => ({ value, observationTime: "2026-01-01T00:00:00Z" });
 
 describe("the facts of a cluster", () => {
@@ -19,6 +24,7 @@ describe("the facts of a cluster", () => {
         groups: new Set(groups),
         ciliumKinds: new Set(ciliumKinds),
         hasCiliumMesh,
+        nodeSupport: [],
       }),
     );
 
@@ -31,17 +37,26 @@ describe("the facts of a cluster", () => {
     ["Submariner", of(["submariner.io"]), { [OTHER_MESH_PROPERTY]: "Submariner" }],
     ["Cilium Cluster Mesh", of([], [], true), { [OTHER_MESH_PROPERTY]: "Cilium Cluster Mesh" }],
   ])("show %s", (_what, found, facts) => {
-    expect(found).toEqual({ [KUBERNETES_PROPERTY]: "v1.34.1", ...facts });
+    expect(found).toEqual({ ...OWN, [KUBERNETES_PROPERTY]: "v1.34.1", ...facts });
   });
 
   it("keep the time of their observation, and are removed when they are not true any more", () => {
-    const facts = factsOf({ version: "v2", groups: new Set(), ciliumKinds: new Set(), hasCiliumMesh: false });
+    const facts = factsOf({
+      version: "v2",
+      groups: new Set(),
+      ciliumKinds: new Set(),
+      hasCiliumMesh: false,
+      nodeSupport: [],
+    });
     const before = { [KUBERNETES_PROPERTY]: known("v2"), [OTHER_MESH_PROPERTY]: known("Submariner") };
+    const own = { [MEMBER_SUPPORT_PROPERTY]: { value: SUPPORTED, observationTime: NOW } };
     expect(factProperties(facts, before, NOW)).toEqual({
+      ...own,
       [KUBERNETES_PROPERTY]: known("v2"),
       [OTHER_MESH_PROPERTY]: null,
     });
     expect(factProperties(facts, undefined, NOW)).toEqual({
+      ...own,
       [KUBERNETES_PROPERTY]: { value: "v2", observationTime: NOW },
     });
   });
@@ -51,9 +66,14 @@ describe("the facts of a cluster", () => {
       [KUBERNETES_PROPERTY]: known("v1.34.1+k3s1"),
       [CNI_PROPERTY]: known("x".repeat(65)),
       [OTHER_MESH_PROPERTY]: known("\u001B[31mred"),
+      [MEMBER_SUPPORT_PROPERTY]: known(SUPPORTED),
+      [NODE_SUPPORT_PROPERTY]: known("x".repeat(513)),
       other: known("x"),
     };
-    expect(reportedFacts(properties)).toEqual({ [KUBERNETES_PROPERTY]: known("v1.34.1+k3s1") });
+    expect(reportedFacts(properties)).toEqual({
+      [KUBERNETES_PROPERTY]: known("v1.34.1+k3s1"),
+      [MEMBER_SUPPORT_PROPERTY]: known(SUPPORTED),
+    });
     expect(reportedFacts(undefined)).toEqual({});
   });
 });

@@ -1,4 +1,5 @@
 import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { formatSupport, ownSupport, type Support } from "./kubernetes-support.ts";
 
 /** Properties of a MemberCluster besides its ranges: what its agent finds out about the cluster. Pure. */
 
@@ -9,7 +10,17 @@ export const CNI_PROPERTY = "fairlead.dev/cni";
 /** Another program that connects clusters. */
 export const OTHER_MESH_PROPERTY = "fairlead.dev/other-mesh";
 
-export const FACTS = [KUBERNETES_PROPERTY, CNI_PROPERTY, OTHER_MESH_PROPERTY] as const;
+/** Versions of `fairlead member`, and of `fairlead node` on the nodes, with the versions of Kubernetes that each supports. */
+export const MEMBER_SUPPORT_PROPERTY = "fairlead.dev/member-support";
+export const NODE_SUPPORT_PROPERTY = "fairlead.dev/node-support";
+
+export const FACTS = [
+  KUBERNETES_PROPERTY,
+  CNI_PROPERTY,
+  OTHER_MESH_PROPERTY,
+  MEMBER_SUPPORT_PROPERTY,
+  NODE_SUPPORT_PROPERTY,
+] as const;
 type Fact = (typeof FACTS)[number];
 type Properties = NonNullable<MemberClusterStatus["properties"]>;
 
@@ -23,6 +34,8 @@ export interface Surroundings {
   readonly ciliumKinds: ReadonlySet<string>;
   /** Whether it has the Service of Cilium Cluster Mesh. */
   readonly hasCiliumMesh: boolean;
+  /** What the agents of nodes report. */
+  readonly nodeSupport: readonly Support[];
 }
 
 export function factsOf({
@@ -30,6 +43,7 @@ export function factsOf({
   groups,
   ciliumKinds,
   hasCiliumMesh,
+  nodeSupport,
 }: Surroundings): ReadonlyMap<Fact, string> {
   const engine = ciliumKinds.has("ciliumnodes")
     ? "Cilium"
@@ -46,6 +60,8 @@ export function factsOf({
     ...(version === undefined ? [] : [[KUBERNETES_PROPERTY, version] as const]),
     ...(engine === undefined ? [] : [[CNI_PROPERTY, engine] as const]),
     ...(meshes.length === 0 ? [] : [[OTHER_MESH_PROPERTY, meshes.join(", ")] as const]),
+    [MEMBER_SUPPORT_PROPERTY, formatSupport([ownSupport("member")])],
+    ...(nodeSupport.length === 0 ? [] : [[NODE_SUPPORT_PROPERTY, formatSupport(nodeSupport)] as const]),
   ]);
 }
 
@@ -70,6 +86,8 @@ export function factProperties(
 
 /** Longest text that the hub keeps. Unit: characters. */
 const MAX_FACT = 64;
+/** The same for a list of versions. */
+const MAX_SUPPORT = 512;
 const FACT = /^[A-Za-z0-9][-+.,_ A-Za-z0-9]*$/;
 
 /** Of what a member reports, the facts that the hub keeps. */
@@ -78,8 +96,12 @@ export function reportedFacts(reported: Properties | undefined): Properties {
     FACTS.flatMap((name) => {
       const property = reported?.[name];
       const isSound =
-        property !== undefined && property.value.length <= MAX_FACT && FACT.test(property.value);
+        property !== undefined && property.value.length <= longest(name) && FACT.test(property.value);
       return isSound ? [[name, property]] : [];
     }),
   );
+}
+
+function longest(name: Fact): number {
+  return name === NODE_SUPPORT_PROPERTY || name === MEMBER_SUPPORT_PROPERTY ? MAX_SUPPORT : MAX_FACT;
 }

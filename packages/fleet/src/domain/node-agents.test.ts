@@ -47,6 +47,28 @@ it("a report changes by what it says, not by its time", () => {
   expect(isReportChanged(before, undefined)).toBe(true);
 });
 
+it("the versions of agents that report are listed once each, with what they support", () => {
+  const with_ = (of: Node, message: string): Node => ({
+    ...of,
+    status: {
+      conditions: [
+        ...(of.status?.conditions ?? []),
+        { type: "fairlead.dev/NodeAgent", status: "True", message },
+      ],
+    },
+  });
+  const [old, recent] = ["0.1.0 for Kubernetes 1.25-1.36", "0.2.0 for Kubernetes 1.27-1.38"];
+  const nodes = [
+    with_(node("n1", NOW), recent),
+    with_(node("n2", NOW), old),
+    with_(node("n3", NOW), old),
+    with_(node("n4", "2026-01-01T00:44:00Z"), "0.0.1 for Kubernetes 1.20-1.21"),
+    node("n5", NOW),
+  ];
+  expect(nodeAgentsOn(nodes, NOW_MS).support.map((it) => it.version)).toEqual(["0.1.0", "0.2.0"]);
+  expect(isReportChanged(with_(node("n", NOW), old), with_(node("n", NOW), recent))).toBe(true);
+});
+
 it("of many nodes three are named", () => {
   expect(someOf(["a", "b", "c"])).toBe("a, b, c");
   expect(someOf(["a", "b", "c", "d"])).toBe("a, b, c and 1 other");

@@ -1,5 +1,10 @@
-import { NODE_POLICY_CONDITION, NODE_POLICY_REASONS } from "#api/fairlead.dev/node-agents.ts";
+import {
+  NODE_AGENT_CONDITION,
+  NODE_POLICY_CONDITION,
+  NODE_POLICY_REASONS,
+} from "#api/fairlead.dev/node-agents.ts";
 import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
+import { formatSupport, parseSupport, type Support } from "./kubernetes-support.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 
 /**
@@ -16,6 +21,8 @@ export interface NodeAgentsView {
   readonly ofPlugin: readonly string[];
   /** Nodes with packets between pods that the agent cannot filter. */
   readonly unfiltered: readonly string[];
+  /** Versions of the agents, and what these support: each once. */
+  readonly support: readonly Support[];
 }
 
 /** How often agents report although nothing has changed. Unit: milliseconds. */
@@ -39,13 +46,24 @@ export function nodeAgentsOn(nodes: Iterable<ReportingNode>, nowMs: number): Nod
     missing,
     ofPlugin: names(({ report }) => report?.reason === NODE_POLICY_REASONS.plugin),
     unfiltered: names(({ report }) => report?.reason === NODE_POLICY_REASONS.unfiltered),
+    support: supportOf(reports.filter((it) => it.report !== undefined).map((it) => it.node)),
   };
+}
+
+function supportOf(nodes: readonly ReportingNode[]): Support[] {
+  return parseSupport(
+    formatSupport(nodes.flatMap((it) => parseSupport(conditionOf(it, NODE_AGENT_CONDITION)?.message))),
+  );
+}
+
+function conditionOf({ status }: ReportingNode, type: string): Report | undefined {
+  return status?.conditions?.find((it) => it.type === type);
 }
 
 type Report = NonNullable<NonNullable<Node["status"]>["conditions"]>[number];
 
-function freshReport({ status }: ReportingNode, nowMs: number): Report | undefined {
-  const report = status?.conditions?.find((it) => it.type === NODE_POLICY_CONDITION);
+function freshReport(node: ReportingNode, nowMs: number): Report | undefined {
+  const report = conditionOf(node, NODE_POLICY_CONDITION);
   const atMs = Date.parse(report?.lastHeartbeatTime ?? "");
   // The clock of the node may be ahead.
   return nowMs - atMs < STALE_MS ? report : undefined;
@@ -63,8 +81,9 @@ export function isReportChanged(
   after: ReportingNode | undefined,
 ): boolean {
   const said = (it: ReportingNode | undefined): string | undefined => {
-    const report = it?.status?.conditions?.find((one) => one.type === NODE_POLICY_CONDITION);
-    return it && `${mayRunPods(it)} ${report?.status} ${report?.reason}`;
+    const report = it && conditionOf(it, NODE_POLICY_CONDITION);
+    const agent = it && conditionOf(it, NODE_AGENT_CONDITION);
+    return it && `${mayRunPods(it)} ${report?.status} ${report?.reason} ${agent?.message}`;
   };
   return said(before) !== said(after);
 }

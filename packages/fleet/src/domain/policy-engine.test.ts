@@ -8,6 +8,7 @@ const EVERYWHERE: NodeAgentsView = {
   missing: [],
   ofPlugin: [],
   unfiltered: [],
+  support: [],
 };
 const NOWHERE: NodeAgentsView = { ...EVERYWHERE, areEverywhere: false, present: [], missing: ["n"] };
 

@@ -26,6 +26,9 @@ export const NODE_POLICY_REASONS = {
   unfiltered: "BridgeTrafficNotFiltered",
 } as const;
 
+/** The same: that the agent runs there; its message is the version and the versions of Kubernetes that it supports. */
+export const NODE_AGENT_CONDITION = "fairlead.dev/NodeAgent";
+
 /** Versions as profiles name them: those of releases, which are also tags of images. */
 const VERSION =
   /^(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})(?:-[0-9A-Za-z][0-9A-Za-z.-]{0,31})?$/;

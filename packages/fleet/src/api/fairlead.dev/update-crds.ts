@@ -16,9 +16,11 @@ import {
 } from "../crd-schema.ts";
 import {
   CLUSTER_UPDATE,
+  COMPONENTS_VERSION,
   IMAGE_VERSION,
   KUBERNETES_VERSION,
   MEASUREMENTS,
+  MINOR_VERSION,
   NAME,
   NAME_RULE,
   rules,
@@ -264,10 +266,7 @@ const PROFILE = kind("AutoUpgradeProfile", {
           ),
           nodeImageSelection: object({ "type!": oneOf(["Latest", "Consistent"]) }),
           disabled: bool("Starts no runs. Default: false."),
-          targetKubernetesVersion: text('A minor version: "1.33".', {
-            maxLength: 9,
-            pattern: String.raw`^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$`,
-          }),
+          targetKubernetesVersion: text('A minor version: "1.33".', MINOR_VERSION),
           longTermSupport: bool("Takes patches of long-term support as well. Of TargetKubernetesVersion."),
         },
         undefined,
@@ -326,6 +325,20 @@ const CATALOG = kind("ReleaseCatalog", {
             }),
           ),
           maxItems: 1000,
+        },
+        components: {
+          ...mapList(
+            "version",
+            object({
+              "version!": text("Of Fairlead.", COMPONENTS_VERSION),
+              "kubernetes!": object({
+                "from!": text(undefined, MINOR_VERSION),
+                "to!": text(undefined, MINOR_VERSION),
+              }),
+            }),
+            "Minor versions of Kubernetes that versions of Fairlead support, in place of those that their programs report: for releases that the hub does not know yet, and for versions of Kubernetes that you have tried.",
+          ),
+          maxItems: 100,
         },
       }),
     },

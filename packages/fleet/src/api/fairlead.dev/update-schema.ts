@@ -1,5 +1,6 @@
 import type { JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { atomicList, int32, list, mapList, object, oneOf, text, textMap, time } from "../crd-schema.ts";
+import { VERSION_PATTERN } from "./node-agents.ts";
 import {
   GATE_TYPES,
   MAX_CONCURRENCY,
@@ -28,6 +29,12 @@ export const NAME_RULE = rules([
 
 export const KUBERNETES_VERSION_PATTERN = String.raw`^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})(-[0-9A-Za-z.-]{1,64})?(\+[0-9A-Za-z.-]{1,64})?$`;
 export const KUBERNETES_VERSION = { minLength: 5, maxLength: 128, pattern: KUBERNETES_VERSION_PATTERN };
+export const MINOR_VERSION = {
+  maxLength: 9,
+  pattern: String.raw`^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$`,
+};
+/** Of our own releases. */
+export const COMPONENTS_VERSION = { minLength: 5, maxLength: 64, pattern: VERSION_PATTERN };
 /** A family, a dash and the version within it. */
 export const IMAGE_VERSION = {
   minLength: 3,

@@ -5,7 +5,8 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CLUSTER_MESH_PROFILES, type ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import {
   AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
@@ -18,9 +19,11 @@ import {
   UPDATE_STRATEGIES,
   type UpdateRun,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { ownSupport } from "#domain/kubernetes-support.ts";
+import { selectMembers } from "#domain/mesh-members.ts";
 import { decideChannel, runOfProfile } from "#updates/clusters/channels.ts";
 import { planRun } from "#updates/clusters/plan.ts";
-import { updateMember } from "#updates/clusters/fleet.ts";
+import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
 import { type Preview, previewRun } from "#updates/clusters/preview.ts";
 import { ALLOWED_ACTIONS, type RunAction } from "#updates/clusters/states.ts";
 
@@ -44,21 +47,36 @@ export async function preview(
   nowMs: number,
   signal: AbortSignal,
 ): Promise<Preview> {
-  const [members, catalogs, upgrades, strategies] = await Promise.all([
+  const [members, catalogs, upgrades, strategies, profiles] = await Promise.all([
     hub.list(MEMBER_CLUSTERS, { signal }),
     hub.list(RELEASE_CATALOGS, { signal }),
     hub.list(CLUSTER_UPGRADES, { signal }),
     hub.list(UPDATE_STRATEGIES, { signal }),
+    hub.list(CLUSTER_MESH_PROFILES, { signal }),
   ]);
   const reported = new Map(upgrades.items.map((it) => [it.metadata.name, it.status]));
   const strategy = strategies.items.find((it) => it.metadata.name === run.spec.updateStrategyName);
+  const fleet = fleetOf(members.items, profiles.items);
   return previewRun(run, strategy?.spec, {
     nowMs,
-    members: new Map(members.items.map((it) => [it.metadata.name, updateMember(it)])),
+    members: new Map(fleet.map((it) => [it.name, it])),
+    hub: ownSupport("hub"),
     observe: (name) => reported.get(name),
     gateState: () => undefined,
     catalogs: catalogs.items,
   });
+}
+
+function fleetOf(
+  members: readonly MemberCluster[],
+  profiles: readonly ClusterMeshProfile[],
+): readonly UpdateMember[] {
+  const profileOf = new Map(
+    selectMembers(profiles, members).flatMap(({ profile, members: own }) =>
+      own.map((it) => [it.metadata.name, profile] as const),
+    ),
+  );
+  return members.map((it) => updateMember(it, profileOf.get(it.metadata.name)));
 }
 
 /** The run that an auto-upgrade profile would make now. */
@@ -77,7 +95,7 @@ export async function draftOfProfile(
   const profile = profiles.items.find((it) => it.metadata.name === of);
   if (profile === undefined) throw new FleetError("OPTION_INVALID", `there is no AutoUpgradeProfile ${of}`);
   const strategy = strategies.items.find((it) => it.metadata.name === profile.spec.updateStrategyName);
-  const fleet = members.items.map(updateMember);
+  const fleet = fleetOf(members.items, []);
   const { membersInNoGroup } = planRun(strategy?.spec, fleet);
   const reported = new Map(upgrades.items.map((it) => [it.metadata.name, it.status]));
   const decision = decideChannel(profile, {

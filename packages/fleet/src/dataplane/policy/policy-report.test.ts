@@ -82,6 +82,17 @@ describe("the report of an agent on its Node", () => {
     expect(await said()).toBe("True Enforced");
   });
 
+  it("says in which version the agent runs, and which versions of Kubernetes that supports", async () => {
+    const of = async () =>
+      (await client.get(NODES, KEY)).status?.conditions?.find((it) => it.type === "fairlead.dev/NodeAgent");
+    report.set({});
+    await clock.advance(1);
+    expect((await of())?.message).toMatch(/^\d+\.\d+\.\d+ for Kubernetes 1\.\d+-1\.\d+$/);
+    report.set(undefined);
+    await clock.advance(1);
+    expect(await of()).toBeUndefined();
+  });
+
   it("is removed with the node's part of the network, which does not fail with it", async () => {
     report.set({});
     await clock.advance(1);

@@ -1,5 +1,10 @@
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { NODE_POLICY_CONDITION, NODE_POLICY_REASONS } from "#api/fairlead.dev/node-agents.ts";
+import {
+  NODE_AGENT_CONDITION,
+  NODE_POLICY_CONDITION,
+  NODE_POLICY_REASONS,
+} from "#api/fairlead.dev/node-agents.ts";
+import { formatSupport, ownSupport } from "#domain/kubernetes-support.ts";
 import { AGENT_REPORT_MS } from "#domain/node-agents.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
@@ -27,38 +32,55 @@ export interface PolicyReportOptions {
   readonly deps: RuntimeDeps;
 }
 
-/** The condition to write, with the time until it is due again; undefined: the Node has it. Pure. */
+/** The conditions to write, with the time until they are due again; undefined: the Node has them. Pure. */
 export function planReport(
-  before: NodeCondition | undefined,
+  before: readonly NodeCondition[] | undefined,
   state: NodePolicyState,
   nowMs: number,
-): { readonly next: NodeCondition | undefined; readonly dueInMs: number } {
-  const said = describe(state);
-  const { status, reason, message } = before ?? {};
-  const isSame = status === said.status && reason === said.reason && message === said.message;
-  const atMs = Date.parse(before?.lastHeartbeatTime ?? "");
-  const dueInMs = atMs > nowMs ? 0 : atMs + AGENT_REPORT_MS - nowMs;
-  if (isSame && dueInMs > 0) return { next: undefined, dueInMs };
+): { readonly next: NodeCondition[] | undefined; readonly dueInMs: number } {
+  const planned = [
+    describe(state),
+    {
+      type: NODE_AGENT_CONDITION,
+      status: "True" as const,
+      reason: "Running",
+      message: formatSupport([ownSupport("node")]),
+    },
+  ].map((said) => {
+    const found = findCondition(before, said.type);
+    const isSame =
+      found?.status === said.status && found.reason === said.reason && found.message === said.message;
+    const atMs = Date.parse(found?.lastHeartbeatTime ?? "");
+    const dueInMs = isSame && atMs <= nowMs ? atMs + AGENT_REPORT_MS - nowMs : 0;
+    const since = found?.status === said.status ? found.lastTransitionTime : undefined;
+    return { said, dueInMs, since };
+  });
+  const dueInMs = Math.min(...planned.map((it) => it.dueInMs));
+  if (dueInMs > 0) return { next: undefined, dueInMs };
   const now = timestamp(nowMs);
-  const since = status === said.status ? (before?.lastTransitionTime ?? now) : now;
-  const next = {
-    type: NODE_POLICY_CONDITION,
+  const next = planned.map(({ said, since = now }) => ({
     ...said,
     lastHeartbeatTime: now,
     lastTransitionTime: since,
-  };
+  }));
   return { next, dueInMs: AGENT_REPORT_MS };
 }
 
-function describe({ engine, unseen }: NodePolicyState): Pick<NodeCondition, "status" | "reason" | "message"> {
+function describe({ engine, unseen }: NodePolicyState): NodeCondition {
   const { enforced, plugin, unfiltered } = NODE_POLICY_REASONS;
+  const type = NODE_POLICY_CONDITION;
   if (engine !== undefined)
-    return { status: "False", reason: plugin, message: `${engine} enforces network policies on this node` };
-  if (unseen !== undefined) return { status: "False", reason: unfiltered, message: unseen };
-  return { status: "True", reason: enforced, message: "fairlead node enforces network policies" };
+    return {
+      type,
+      status: "False",
+      reason: plugin,
+      message: `${engine} enforces network policies on this node`,
+    };
+  if (unseen !== undefined) return { type, status: "False", reason: unfiltered, message: unseen };
+  return { type, status: "True", reason: enforced, message: "fairlead node enforces network policies" };
 }
 
-/** Reports on the Node of an agent how it enforces policies: that it runs, and what is in its way. */
+/** Reports on the Node of an agent that it runs, in which version, and how it enforces policies: what is in its way. */
 export class PolicyReport implements Component {
   readonly #options: PolicyReportOptions;
   readonly #key: ObjectKey;
@@ -105,7 +127,7 @@ export class PolicyReport implements Component {
     if (node === undefined) return;
     if (this.#state === undefined) return this.#withdraw(node, signal);
     if (deps.clock.monotonic() - this.#setAtMs >= AGENT_REPORT_MS) return;
-    const { next, dueInMs } = planReport(reportOf(node), this.#state, deps.clock.now());
+    const { next, dueInMs } = planReport(node.status?.conditions, this.#state, deps.clock.now());
     if (next !== undefined) await this.#write(next, signal);
     return { requeueAfterMs: dueInMs };
   }
@@ -121,20 +143,21 @@ export class PolicyReport implements Component {
     }
   }
 
-  async #write(condition: NodeCondition, signal: AbortSignal): Promise<void> {
+  async #write(conditions: NodeCondition[], signal: AbortSignal): Promise<void> {
     const { client, nodeName } = this.#options;
     await client.apply(
       NODES,
-      { metadata: { name: nodeName }, status: { conditions: [condition] } },
+      { metadata: { name: nodeName }, status: { conditions } },
       { fieldManager: NODE_MANAGER, subresource: "status", returns: "metadata", signal },
     );
   }
 
   /** Not by server-side apply, in which an empty list has no clear meaning. */
   async #withdraw(node: Node, signal: AbortSignal): Promise<void> {
-    if (reportOf(node) === undefined) return;
+    const before = node.status?.conditions;
+    const conditions = removeCondition(removeCondition(before, NODE_POLICY_CONDITION), NODE_AGENT_CONDITION);
+    if (conditions.length === (before?.length ?? 0)) return;
     const { resourceVersion } = node.metadata;
-    const conditions = removeCondition(node.status?.conditions, NODE_POLICY_CONDITION);
     await this.#options.client.mergePatch(
       NODES,
       this.#key,
@@ -142,8 +165,4 @@ export class PolicyReport implements Component {
       { subresource: "status", signal },
     );
   }
-}
-
-function reportOf({ status }: Node): NodeCondition | undefined {
-  return findCondition(status?.conditions, NODE_POLICY_CONDITION);
 }

@@ -2,6 +2,7 @@ import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1bet
 import { factProperties, factsOf, type Surroundings } from "#domain/cluster-facts.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { nodeAgentsOf } from "../running-agents.ts";
 import type { Session } from "../session.ts";
 
 /** Of Cilium Cluster Mesh. */
@@ -9,10 +10,11 @@ const CILIUM_MESH = objectKey("kube-system", "clustermesh-apiserver");
 
 /** What the cluster shows of itself, as a change of the reported properties. Discovery is open to every account. */
 export async function planFacts(
-  { local, here }: Session,
+  session: Session,
   before: MemberClusterStatus["properties"],
   at: { readonly now: string; readonly signal: AbortSignal },
 ): Promise<ReturnType<typeof factProperties>> {
+  const { local, here } = session;
   const [version, groups, kinds] = await Promise.all([
     read(local, "/version", at.signal),
     read(local, "/apis", at.signal),
@@ -23,6 +25,7 @@ export async function planFacts(
     groups: namesIn(groups["groups"]),
     ciliumKinds: namesIn(kinds["resources"]),
     hasCiliumMesh: here.services.store.get(CILIUM_MESH) !== undefined,
+    nodeSupport: nodeAgentsOf(session).support,
   };
   return factProperties(factsOf(surroundings), before, at.now);
 }

@@ -9,7 +9,7 @@ import {
   serviceRangesOf,
 } from "#domain/ranges.ts";
 import { engineAnnotations } from "#domain/policy-engine.ts";
-import { NODE_POLICY_CONDITION } from "#api/fairlead.dev/node-agents.ts";
+import { NODE_AGENT_CONDITION, NODE_POLICY_CONDITION } from "#api/fairlead.dev/node-agents.ts";
 import { NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { SERVICE_CIDRS, type ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -70,7 +70,12 @@ function usable(of: Readonly<Record<string, string>> | undefined): Record<string
   return of === undefined ? undefined : { cpu: of["cpu"] ?? "0", memory: of["memory"] ?? "0" };
 }
 
-const KEPT: ReadonlySet<string> = new Set(["Ready", "NetworkUnavailable", NODE_POLICY_CONDITION]);
+const KEPT: ReadonlySet<string> = new Set([
+  "Ready",
+  "NetworkUnavailable",
+  NODE_AGENT_CONDITION,
+  NODE_POLICY_CONDITION,
+]);
 
 /** Heartbeats of kubelets change nothing for readers. */
 function withoutTimes({
@@ -79,7 +84,9 @@ function withoutTimes({
   lastTransitionTime,
   lastHeartbeatTime,
   reason,
+  message,
 }: NodeCondition): NodeCondition {
+  if (type === NODE_AGENT_CONDITION) return { type, status, ...defined({ message }) };
   if (type === NODE_POLICY_CONDITION) return { type, status, ...defined({ lastHeartbeatTime, reason }) };
   return {
     type,

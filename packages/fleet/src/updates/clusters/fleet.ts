@@ -1,4 +1,5 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import {
   LONG_TERM_SUPPORT_LABEL,
   NODE_OS_SCHEDULE_ANNOTATION,
@@ -8,6 +9,9 @@ import {
   UPGRADE_SCHEDULE_ANNOTATION,
   UPGRADER_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+
+import { MEMBER_SUPPORT_PROPERTY, NODE_SUPPORT_PROPERTY } from "#domain/cluster-facts.ts";
+import { parseSupport, type ReleaseProgram, type Support } from "#domain/kubernetes-support.ts";
 
 /** What update runs read of a MemberCluster. */
 export interface UpdateMember {
@@ -20,9 +24,17 @@ export interface UpdateMember {
   readonly upgrader: string | undefined;
   /** Maintenance windows, as text. */
   readonly schedules: { readonly kubernetes: string | undefined; readonly nodeOS: string | undefined };
+  /** Our programs in the cluster, as they report. */
+  readonly programs: readonly ({ readonly program: ReleaseProgram } & Support)[];
+  /** The ClusterMeshProfile that it belongs to, with the version of node agents that is in force. */
+  readonly profile: { readonly name: string; readonly version: string | undefined } | undefined;
 }
 
-export function updateMember({ metadata }: MemberCluster): UpdateMember {
+/** @param profile - The one that the member belongs to, with the settings in force. */
+export function updateMember(
+  { metadata, status }: MemberCluster,
+  profile: ClusterMeshProfile | undefined,
+): UpdateMember {
   const { name, labels = {}, annotations = {} } = metadata;
   const region = REGION_LABELS.map((it) => labels[it]).find((it) => it !== undefined);
   return {
@@ -36,6 +48,11 @@ export function updateMember({ metadata }: MemberCluster): UpdateMember {
       kubernetes: annotations[UPGRADE_SCHEDULE_ANNOTATION],
       nodeOS: annotations[NODE_OS_SCHEDULE_ANNOTATION],
     },
+    programs: (["member", "node"] as const).flatMap((program) => {
+      const property = program === "member" ? MEMBER_SUPPORT_PROPERTY : NODE_SUPPORT_PROPERTY;
+      return parseSupport(status?.properties?.[property]?.value).map((it) => ({ program, ...it }));
+    }),
+    profile: profile && { name: profile.metadata.name, version: profile.spec.version },
   };
 }
 
@@ -46,6 +63,8 @@ type Image = NonNullable<ReleaseCatalog["spec"]["nodeImages"]>[number];
 export interface Releases {
   readonly kubernetes: readonly Kubernetes[] | undefined;
   readonly images: readonly Image[] | undefined;
+  /** Versions of our own programs. Those that are not in it are known by their release. */
+  readonly components: readonly Support[];
 }
 
 export function releasesIn(catalogs: Iterable<ReleaseCatalog>, region: string | undefined): Releases {
@@ -57,5 +76,6 @@ export function releasesIn(catalogs: Iterable<ReleaseCatalog>, region: string | 
   return {
     kubernetes: specs.some((it) => it.kubernetesVersions !== undefined) ? kubernetes : undefined,
     images: specs.some((it) => it.nodeImages !== undefined) ? images : undefined,
+    components: specs.flatMap((it) => it.components ?? []),
   };
 }

@@ -11,6 +11,7 @@ import { boundedMeasurements, judge } from "./judge.ts";
 import { releasesIn, type UpdateMember } from "./fleet.ts";
 import { chooseImages, familiesOf } from "./images.ts";
 import { windowAt, type WindowState } from "./schedule.ts";
+import { checkPrograms } from "./support-rules.ts";
 import { isAtTarget, missingOf } from "./target.ts";
 import { checkVersion, isNewer } from "./version-rules.ts";
 import { bounded, fail, isKnown, type Observed, setState, type Walk } from "./walk.ts";
@@ -69,6 +70,8 @@ function decideUpgrade(walk: Walk, member: UpdateMember, observed: ClusterUpgrad
   };
   if (isAtTarget(observed, target) || isNewer(observed.kubernetesVersion, kubernetesVersion))
     return { is: "skip", message: "the cluster is already at the target version and images" };
+  const unsupported = decideSupport(walk, member);
+  if (unsupported !== undefined) return unsupported;
   const { operation } = observed;
   const isOther = operation?.state === "Running" && operation.id !== operationIdOf(walk.run, walk.attempt);
   if (isOther)
@@ -87,6 +90,14 @@ function decideVersion(
   const { hasLongTermSupport } = member;
   const { kubernetes: releases } = releasesIn(walk.facts.catalogs, member.region);
   return checkVersion({ from, wanted, releases, hasLongTermSupport, region: regionOf(member) });
+}
+
+/** @returns Undefined if our own programs support the version. */
+function decideSupport({ run, facts }: Walk, member: UpdateMember): Decision | undefined {
+  const { kubernetesVersion: wanted } = run.spec.managedClusterUpdate.upgrade;
+  if (wanted === undefined) return undefined;
+  const { components } = releasesIn(facts.catalogs, member.region);
+  return checkPrograms(wanted, member, { hub: facts.hub, components });
 }
 
 function regionOf({ region }: UpdateMember): string {

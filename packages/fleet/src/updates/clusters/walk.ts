@@ -8,6 +8,7 @@ import type {
   UpdateState,
   UpdateStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type { Support } from "#domain/kubernetes-support.ts";
 import type { UpdateMember } from "./fleet.ts";
 import type { CompileRule } from "./judge.ts";
 
@@ -21,6 +22,8 @@ export interface Facts {
   readonly observe: (member: string) => Observed | undefined;
   readonly gateState: (id: string) => Gate["spec"]["state"] | undefined;
   readonly catalogs: readonly ReleaseCatalog[];
+  /** The version of the hub, and what it supports. Undefined: it is not asked. */
+  readonly hub?: Support | undefined;
   /** Whether the agent of a member does not answer. Default: no. */
   readonly isSilent?: (member: string) => boolean;
   /** For rules of health checks. */

@@ -10,6 +10,7 @@ import type {
   UpdateRunStatus,
   UpdateState,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type { Support } from "#domain/kubernetes-support.ts";
 import { advance } from "./advance.ts";
 import type { UpdateMember } from "./fleet.ts";
 import { gatesOf } from "./gates.ts";
@@ -23,6 +24,7 @@ export class UpdateWorld {
   readonly clusters = new Map<string, Observed>();
   readonly gates = new Map<string, Gate["spec"]>();
   catalogs: ReleaseCatalog[] = [];
+  hub: Support | undefined;
   strategy: StrategySpec | undefined;
   run: UpdateRun = {
     metadata: { name: "run", uid: "uid" },
@@ -41,6 +43,8 @@ export class UpdateWorld {
       hasLongTermSupport: false,
       upgrader: "Job:upgrade",
       schedules: { kubernetes: undefined, nodeOS: undefined },
+      programs: [],
+      profile: undefined,
       ...member,
     });
     this.clusters.set(name, { kubernetesVersion: "1.33.4", nodes: [], ...cluster });
@@ -68,6 +72,7 @@ export class UpdateWorld {
       observe: (name) => (observable.has(name) ? this.clusters.get(name) : undefined),
       gateState: (id) => this.gates.get(id)?.state,
       catalogs: this.catalogs,
+      hub: this.hub,
     });
     this.againAtMs = againAtMs;
     this.run = { ...this.run, status };

@@ -285,6 +285,8 @@ export interface ReleaseCatalog extends KubeObject {
     kubernetesVersions?: { version: string; preview?: boolean; longTermSupport?: boolean }[];
     /** The family is the part of the version before the last "-". */
     nodeImages?: { version: string; securityPatch?: boolean; os?: "Linux" | "Windows" }[];
+    /** Versions of Fairlead, with the minor versions of Kubernetes that they support: in place of what their programs say. */
+    components?: { version: string; kubernetes: { from: string; to: string } }[];
   };
 }
 

@@ -84,12 +84,14 @@ function isDone({ status }: AutoUpgradeProfile, versions: readonly string[]): bo
 }
 
 async function decide(
-  { members, releaseCatalogs, updateStrategies }: HubInformers,
+  { members, memberships, releaseCatalogs, updateStrategies }: HubInformers,
   upgraders: Upgraders,
   { spec, ...profile }: AutoUpgradeProfile,
   signal: AbortSignal,
 ): Promise<ChannelDecision> {
-  const fleet = [...members.store.list()].filter((it) => !isDeleting(it)).map(updateMember);
+  const fleet = [...members.store.list()]
+    .filter((it) => !isDeleting(it))
+    .map((it) => updateMember(it, memberships.of(it.metadata.name)));
   const strategy = updateStrategies.store.get(objectKey(undefined, spec.updateStrategyName ?? ""))?.spec;
   const { membersInNoGroup } = planRun(strategy, fleet);
   const observed = await Promise.all(

@@ -10,6 +10,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { UPDATE_RUNS, type UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { ownSupport } from "#domain/kubernetes-support.ts";
 import { advance } from "#updates/clusters/advance.ts";
 import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
 import { hasEnded, measures, membersToObserve, operationsOf } from "#updates/clusters/needs.ts";
@@ -58,6 +59,11 @@ export function createUpdateRuns(parts: Parts): Controller {
         watchingChanges(informers.members, ({ before, after }) =>
           sameJson(factsOf(before), factsOf(after)) ? [] : unfinished(),
         ),
+        watchingChanges(informers.profiles, ({ before, after }) =>
+          before?.spec.version === after?.spec.version && sameJson(before?.spec.applied, after?.spec.applied)
+            ? []
+            : unfinished(),
+        ),
       ],
     },
     deps,
@@ -65,7 +71,7 @@ export function createUpdateRuns(parts: Parts): Controller {
 }
 
 function factsOf(member: Parameters<typeof updateMember>[0] | undefined): UpdateMember | undefined {
-  return member === undefined || isDeleting(member) ? undefined : updateMember(member);
+  return member === undefined || isDeleting(member) ? undefined : updateMember(member, undefined);
 }
 
 async function reconcile(
@@ -88,6 +94,7 @@ async function reconcile(
     observe: (name) => observed.get(name),
     gateState: (id) => informers.updateGates.store.get(objectKey(undefined, id))?.spec.state,
     catalogs: [...informers.releaseCatalogs.store.list()],
+    hub: ownSupport("hub"),
     isSilent: silentIn(informers),
     compile: parts.compile,
   });
@@ -152,11 +159,11 @@ function membersOfRun({ status }: UpdateRun): string[] {
 /** Timers have 31 bits. */
 const MAX_WAIT_MS = 24 * 3600 * 1000;
 
-function membersOf({ members }: HubInformers): ReadonlyMap<string, UpdateMember> {
+function membersOf({ members, memberships }: HubInformers): ReadonlyMap<string, UpdateMember> {
   return new Map(
     [...members.store.list()]
       .filter((it) => !isDeleting(it))
-      .map((it) => [it.metadata.name, updateMember(it)]),
+      .map((it) => [it.metadata.name, updateMember(it, memberships.of(it.metadata.name))]),
   );
 }
 

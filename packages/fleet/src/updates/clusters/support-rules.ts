@@ -1,0 +1,63 @@
+import { isSupported, type ReleaseProgram, type Support, supportIn } from "#domain/kubernetes-support.ts";
+import type { Releases, UpdateMember } from "./fleet.ts";
+import type { VersionProblem } from "./version-rules.ts";
+
+/** Whether our own programs and a version of Kubernetes work together: asked before a member is upgraded. */
+
+/** One program that is asked, for messages. */
+interface Asked {
+  /** "fairlead member of a". */
+  readonly what: string;
+  readonly support: Support;
+}
+
+type Components = Releases["components"];
+
+/**
+ * Asks the hub, the programs of the member and its profile about a version of Kubernetes. Programs that do not report what they
+ * support are not asked: they are those of others, or older than the question.
+ *
+ * @returns Undefined if all support it.
+ */
+export function checkPrograms(
+  wanted: string,
+  member: UpdateMember,
+  { hub, components }: { readonly hub: Support | undefined; readonly components: Components },
+): VersionProblem | undefined {
+  const { name, programs, profile } = member;
+  const installed = profile?.version;
+  const asked: Asked[] = [
+    ...(hub === undefined ? [] : [{ what: "fairlead hub", support: hub }]),
+    ...programs.map(({ program, ...support }) => ({ what: `fairlead ${program} of ${name}`, support })),
+    ...[installed === undefined ? undefined : supportOf(installed, "node", components)].flatMap((support) =>
+      support === undefined ? [] : [{ what: `fairlead node of profile ${profile?.name ?? ""}`, support }],
+    ),
+  ];
+  const refusing = asked
+    .map((it) => ({ ...it, support: declared(it.support, components) }))
+    .find((it) => !isSupported(wanted, it.support.kubernetes));
+  if (refusing === undefined) return undefined;
+  return {
+    is: "fail",
+    code: "NotSupported",
+    message: `${describe(refusing)}, not ${wanted}: upgrade it first`,
+  };
+}
+
+export function describe({ what, support: { version, kubernetes } }: Asked): string {
+  return `${what} has version ${version}, which supports Kubernetes ${kubernetes.from} to ${kubernetes.to}`;
+}
+
+/** What a catalog says of a version counts more than what its programs say. */
+function declared(support: Support, components: Components): Support {
+  return components.find((it) => it.version === support.version) ?? support;
+}
+
+/** Of a version that may run nowhere yet: as a catalog has it, or as this hub knows its release. */
+export function supportOf(
+  version: string,
+  program: ReleaseProgram,
+  components: Components,
+): Support | undefined {
+  return components.find((it) => it.version === version) ?? supportIn(version, program);
+}
