@@ -99,7 +99,9 @@ export default defineConfig({
           ],
           testTimeout: 30_000,
           // A real kube-apiserver takes its time to start (`npm run test:real`).
-          ...(process.env["TEST_API_SERVER"] === "real" ? { hookTimeout: 180_000 } : {}),
+          ...(process.env["TEST_API_SERVER"] === "real"
+            ? { hookTimeout: 180_000, testTimeout: 120_000 }
+            : {}),
         },
       },
       {

@@ -1,12 +1,31 @@
 /**
- * `npm run test:real`: the corpus, the tests of the API that hold for any server, and the installation of the charts, against the kube-apiserver and etcd that
- * KUBEBUILDER_ASSETS names (the convention of envtest). A test that fails here asks for what Kubernetes does not do.
+ * `npm run test:real`: the corpus, the tests of the API that hold for any server, the installation of the charts, and what a hub and its members do, against
+ * the kube-apiserver and etcd that KUBEBUILDER_ASSETS names (the convention of envtest; with a kube-controller-manager in the same folder, which the fleet's
+ * programs need). A test that fails here asks for what Kubernetes does not do.
  */
 import { NO_ASSETS, realAssets } from "../packages/apiserver/test/real-server.ts";
 import { runSteps } from "./steps.ts";
 
 /** Files of packages/apiserver/test that hold for any server. */
 export const FILES = ["client-node", "watch-model", "protocol"];
+
+/** Files of test/fleet in which a hub's server is tested that is embedded, and one that is real. */
+export const GUARDED = ["guard", "guard-rails", "placement-rules", "real-definitions"];
+
+/** Files of test/fleet that hold for any server. */
+export const PROGRAMS = [
+  "update-crds",
+  "webhook",
+  "works",
+  "work-reasons",
+  "work-faults",
+  "work-leave",
+  "placement",
+  "placement-selection",
+  "scheduling",
+  "staged-runs",
+  "updates",
+];
 
 /** Tests in those files that apply only to our server, by the beginning of their names, with the reason. */
 export const OURS_ALONE: Readonly<Record<string, string>> = {
@@ -34,37 +53,30 @@ function main(): boolean {
     console.log(`test:real: ${NO_ASSETS}`);
     return false;
   }
-  const pattern = `^(?!.*(${Object.keys(OURS_ALONE).join("|")}))`;
-  const files = FILES.map((it) => `packages/apiserver/test/${it}.test.ts`);
+  const server = `^(?!.*(${Object.keys(OURS_ALONE).join("|")}))`;
   return runSteps([
     { name: "corpus", command: ["node", "scripts/corpus.ts", "compare"] },
     {
       name: "tests of the API",
-      command: [
-        "env",
-        "TEST_API_SERVER=real",
-        "vitest",
-        "run",
-        "--project",
-        "integration",
-        "-t",
-        pattern,
-        ...files,
-      ],
+      command: [...TESTS, "-t", server, ...FILES.map((it) => `packages/apiserver/test/${it}.test.ts`)],
     },
+    { name: "installation of the charts", command: [...TESTS, "test/chart/install.test.ts"] },
     {
-      name: "installation of the charts",
-      command: [
-        "env",
-        "TEST_API_SERVER=real",
-        "vitest",
-        "run",
-        "--project",
-        "integration",
-        "test/chart/install.test.ts",
-      ],
+      name: "definitions and guard rails",
+      command: [...TESTS, "-t", "^(?!.*\\(embedded\\))", ...GUARDED.map(inFleet)],
     },
+    { name: "programs of a fleet", command: [...TESTS, "--no-file-parallelism", ...PROGRAMS.map(inFleet)] },
   ]);
 }
+
+const TESTS: readonly [string, ...string[]] = [
+  "env",
+  "TEST_API_SERVER=real",
+  "vitest",
+  "run",
+  "--project",
+  "integration",
+];
+const inFleet = (name: string): string => `test/fleet/${name}.test.ts`;
 
 if (import.meta.main && !main()) process.exitCode = 1;

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { accessManifests } from "@fairlead/fleet/authz/manifests.ts";
 import { HUB_ACCESS } from "@fairlead/fleet/authz/programs.ts";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import type { ValidatingAdmissionPolicy } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 import {
@@ -18,7 +18,7 @@ import {
 import { startApiServer } from "@fairlead/apiserver/server.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { planNamespace, planRole, planRoleBinding } from "@fairlead/fleet/hub/membership/plan.ts";
-import { installPolicies } from "@fairlead/fleet/authz/policies/install.ts";
+import { installPolicies, installPolicy } from "@fairlead/fleet/authz/policies/install.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { type ClusterConfig, fixedCredentials } from "@fairlead/kube/config/config.ts";
 import { installCrds } from "@fairlead/kube/definitions/crds.ts";
@@ -134,13 +134,27 @@ async function prepare(admin: KubeClient): Promise<void> {
   await untilEnforced(admin);
 }
 
-/** A server applies a stored policy after a moment; the policy stored last is applied last. */
+/** Refuses a name that no test uses. */
+const LAST: ValidatingAdmissionPolicy = {
+  metadata: { name: "test-last" },
+  spec: {
+    failurePolicy: "Fail",
+    matchConstraints: {
+      resourceRules: [
+        { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["namespaces"] },
+      ],
+    },
+    validations: [{ expression: "object.metadata.name != 'test-last'", message: "all policies are applied" }],
+  },
+};
+
+/** A server applies stored policies after a moment, and those that were stored last not before the others. */
 async function untilEnforced(admin: KubeClient): Promise<void> {
-  const foreign = { metadata: { namespace: "fleet-member-a", name: "not-a" } };
-  const deadline = AbortSignal.timeout(30_000);
+  const deadline = AbortSignal.timeout(60_000);
+  await installPolicy(admin, LAST, deadline);
   for (;;) {
     deadline.throwIfAborted();
-    const isRefused = await admin.create(LEASES, foreign, { dryRun: true }).then(
+    const isRefused = await admin.create(NAMESPACES, { metadata: LAST.metadata }, { dryRun: true }).then(
       () => false,
       () => true,
     );

@@ -24,6 +24,7 @@ import { accessManifests } from "@fairlead/fleet/authz/manifests.ts";
 import { HUB_PLACEMENT_ACCESS, HUB_WEBHOOK_ACCESS } from "@fairlead/fleet/authz/programs.ts";
 import { issue, readSecret, secretData } from "@fairlead/fleet/hub/webhook/certificates.ts";
 import { keepWebhook, runWebhook } from "@fairlead/fleet/hub/webhook/webhook.ts";
+import { IS_REAL } from "../../packages/apiserver/test/real-server.ts";
 import { type GuardedHub, HUB_USER, startGuardedHub } from "./guard-server.ts";
 
 let hub: GuardedHub;
@@ -42,7 +43,7 @@ const keep = (): void => {
 };
 
 beforeAll(async () => {
-  hub = await startGuardedHub("embedded");
+  hub = await startGuardedHub(IS_REAL ? "real" : "embedded");
   const subject = { kind: "User", apiGroup: "rbac.authorization.k8s.io", name: HUB_USER } as const;
   for (const access of [HUB_PLACEMENT_ACCESS, HUB_WEBHOOK_ACCESS])
     for (const { of, object } of accessManifests(access, subject))

@@ -132,7 +132,9 @@ export function userOf(program: ProgramAccess): string {
 }
 
 /** Lets each program in by a token that is its name. */
-export function tokensOf(programs: readonly ProgramAccess[]): AuthenticationOptions {
+export function tokensOf(
+  programs: readonly ProgramAccess[],
+): Required<Pick<AuthenticationOptions, "staticTokens">> {
   return {
     staticTokens: new Map(
       programs.map((it) => [it.name, { name: userOf(it), groups: ["system:serviceaccounts"] }] as const),

@@ -35,6 +35,7 @@ import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { IS_REAL, startRealApiServer } from "../../packages/apiserver/test/real-server.ts";
 import { AccessLog, configAs, grant, PROGRAM_AGENT, type Standing, tokensOf } from "./access.ts";
 
 /** A hub and members in this process: real API servers, real controllers, no nodes. */
@@ -69,15 +70,12 @@ export async function startCluster(
 ): Promise<TestCluster> {
   const dataDir = await mkdtemp(join(tmpdir(), `fairlead-test-${name}-`));
   const asked = new AccessLog();
+  const authentication = tokensOf([...new Set([...PROGRAMS, ...programs])]);
+  // Of a real one it is not known what programs asked for, and its clock is the machine's.
   const start = (port: number): Promise<ApiServer> =>
-    startApiServer({
-      dataDir,
-      port,
-      journal: "none",
-      audit: asked.audit,
-      authentication: tokensOf([...new Set([...PROGRAMS, ...programs])]),
-      ...options,
-    });
+    IS_REAL
+      ? startRealApiServer({ tokens: authentication.staticTokens, ...options })
+      : startApiServer({ dataDir, port, journal: "none", audit: asked.audit, authentication, ...options });
   let server = await start(0);
   const config = await loadKubeconfig(server.kubeconfig);
   const client = connect(config, testDeps(name));

@@ -9,6 +9,10 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient, ListOptions } from "@fairlead/kube/types.ts";
+import { IS_REAL } from "../../packages/apiserver/test/real-server.ts";
+
+/** The garbage collector of a real cluster reads every 30 s which kinds there are. Unit: milliseconds. */
+const EVENTUALLY_MS = IS_REAL ? 60_000 : 20_000;
 
 export interface Patience {
   /** Longest wait: for anything that a busy machine may delay. Unit: milliseconds. Default: 30 s. */
@@ -57,7 +61,7 @@ export async function eventually<T extends KubeObject>(
   isEnough: (objects: readonly T[]) => boolean,
   options: Watched = {},
 ): Promise<readonly T[]> {
-  const { timeoutMs = 20_000, ...watched } = options;
+  const { timeoutMs = EVENTUALLY_MS, ...watched } = options;
   await using informer = createInformer(client, of, watched, systemDeps(silentLogger));
   const stop = new AbortController();
   const done = Promise.withResolvers<readonly T[]>();

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { loadKubeconfigs } from "@fairlead/kube/config/kubeconfig.ts";
-import { IS_REAL, startTestServer } from "./support.ts";
+import { IS_REAL } from "./real-server.ts";
+import { startTestServer } from "./support.ts";
 
 it.skipIf(IS_REAL)(
   "the kubeconfigs of two servers can be read together: each name means its own server",

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { connect, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { IS_REAL, startTestServer, type TestServer } from "./support.ts";
+import { IS_REAL } from "./real-server.ts";
+import { startTestServer, type TestServer } from "./support.ts";
 
 let test: TestServer;
 beforeAll(async () => {

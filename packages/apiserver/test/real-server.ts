@@ -8,6 +8,7 @@ import { start } from "@fairlead/base/exec.ts";
 import { ensureClientCertificate, ensureClusterPki } from "@fairlead/base/pki/cluster.ts";
 import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
 import { renderKubeconfig } from "@fairlead/base/pki/kubeconfig.ts";
+import type { ApiServer, ApiServerOptions } from "@fairlead/apiserver/server.ts";
 import { SERVICE_RANGES } from "./corpus/tokens.ts";
 import { Target } from "./corpus/target.ts";
 import { freePort } from "@fairlead/base/testing/free-port.ts";
@@ -35,12 +36,33 @@ export function realAssets(): string | undefined {
   return assets !== "" && isComplete ? assets : undefined;
 }
 
+/** Whether real servers can have controllers, which those of envtest do not bring. */
+export function hasRealControllers(): boolean {
+  return existsSync(join(realAssets() ?? "", "kube-controller-manager"));
+}
+
 /** Longest that the server may take until it is ready. Unit: milliseconds. */
 const START_TIMEOUT = 120_000;
 const BETWEEN_TRIES = 250;
 
+/** Of the options of an embedded server, those that a real one has as well. */
+export type RealServerOptions = Pick<ApiServerOptions, "serviceRanges"> & {
+  /** The users by their tokens. */
+  readonly tokens?: ReadonlyMap<string, { readonly name: string; readonly groups?: readonly string[] }>;
+  /** Runs what an embedded server does by itself (garbage collector, deletion of namespaces), if the folder has kube-controller-manager. */
+  readonly hasControllers?: boolean;
+};
+
+/** Set to "real" by `npm run test:real`: what is tested then is the kube-apiserver that KUBEBUILDER_ASSETS names. */
+export const IS_REAL = process.env["TEST_API_SERVER"] === "real";
+
+/** A real server in place of an embedded one. */
+export async function startRealApiServer(options: RealServerOptions): Promise<ApiServer> {
+  return asApiServer(await startRealServer({ hasControllers: true, ...options }));
+}
+
 /** Starts both, and resolves when the server is ready. Both end with the handle. */
-export async function startRealServer(): Promise<RealServer> {
+export async function startRealServer(options: RealServerOptions = {}): Promise<RealServer> {
   const assets = realAssets();
   if (assets === undefined) throw new Error(NO_ASSETS);
   await using stack = new AsyncDisposableStack();
@@ -55,11 +77,14 @@ export async function startRealServer(): Promise<RealServer> {
   });
   const [port, clients, peers] = [await freePort(), await freePort(), await freePort()];
   const etcd = run(stack, join(assets, "etcd"), etcdFlags(dir, clients, peers), dir);
-  const apiserver = run(stack, join(assets, "kube-apiserver"), apiserverFlags(pkiDir, port, clients), dir);
+  const flags = [...apiserverFlags(pkiDir, port, clients), ...(await flagsOf(options, dir))];
+  const apiserver = run(stack, join(assets, "kube-apiserver"), flags, dir);
   const server = `https://127.0.0.1:${port}`;
   const kubeconfig = join(dir, "admin.kubeconfig");
   await writeFile(kubeconfig, renderKubeconfig({ server, ca: pki.ca.cert, ...admin }), { mode: 0o600 });
   await untilReady(kubeconfig, [etcd, apiserver], dir);
+  if (options.hasControllers === true && hasRealControllers())
+    run(stack, join(assets, "kube-controller-manager"), controllerFlags(kubeconfig, pkiDir), dir);
   const pids = [etcd, apiserver].map((it) => it.pid ?? 0);
   return handle(stack.move(), { port, ca: pki.ca.cert, admin, kubeconfig, dir, pids });
 }
@@ -91,11 +116,47 @@ function apiserverFlags(pkiDir: string, port: number, etcdPort: number): readonl
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
     `--service-account-key-file=${file("sa.pub")}`,
     `--service-account-signing-key-file=${file("sa.key")}`,
-    `--service-cluster-ip-range=${SERVICE_RANGES.join(",")}`,
     "--authorization-mode=RBAC",
     "--enable-bootstrap-token-auth",
     "--allow-privileged",
   ];
+}
+
+async function flagsOf(
+  { serviceRanges = SERVICE_RANGES, tokens = new Map() }: RealServerOptions,
+  dir: string,
+): Promise<readonly string[]> {
+  const file = join(dir, "tokens.csv");
+  const lines = [...tokens].map(
+    ([token, { name, groups = [] }], uid) => `${token},${name},${uid},"${groups.join(",")}"\n`,
+  );
+  await writeFile(file, lines.join(""), { mode: 0o600 });
+  return [
+    `--service-cluster-ip-range=${serviceRanges.join(",")}`,
+    ...(lines.length === 0 ? [] : [`--token-auth-file=${file}`]),
+  ];
+}
+
+function controllerFlags(kubeconfig: string, pkiDir: string): readonly string[] {
+  return [
+    `--kubeconfig=${kubeconfig}`,
+    "--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,validatingadmissionpolicy-status-controller",
+    `--root-ca-file=${join(pkiDir, "ca.crt")}`,
+    "--leader-elect=false",
+    "--secure-port=0",
+  ];
+}
+
+/** A real server as tests know embedded ones; it has no registry to look into. */
+export function asApiServer(real: RealServer): ApiServer {
+  return {
+    ...real,
+    url: `https://127.0.0.1:${real.port}`,
+    get registry(): never {
+      throw new Error("a real server does not let tests look into it");
+    },
+    close: async () => real[Symbol.asyncDispose](),
+  };
 }
 
 function run(

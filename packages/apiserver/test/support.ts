@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "#server.ts";
 import { exec, type ExecResult } from "@fairlead/base/exec.ts";
-import { startRealServer } from "./real-server.ts";
+import { asApiServer, IS_REAL, startRealServer } from "./real-server.ts";
 
 /** What end-to-end tests of the API server share: a server, kubectl, and a bare HTTPS client. */
 
@@ -42,9 +42,6 @@ export interface KubectlOptions {
   readonly program?: string;
 }
 
-/** Set to "real" by `npm run test:real`: what is tested then is the kube-apiserver that KUBEBUILDER_ASSETS names. */
-export const IS_REAL = process.env["TEST_API_SERVER"] === "real";
-
 export async function startTestServer(options: Partial<ApiServerOptions> = {}): Promise<TestServer> {
   if (IS_REAL) return startRealTestServer();
   const dir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "apiserver-")));
@@ -67,16 +64,8 @@ export async function startTestServer(options: Partial<ApiServerOptions> = {}): 
 async function startRealTestServer(): Promise<TestServer> {
   const real = await startRealServer();
   const client = new TestClient(real);
-  const server: ApiServer = {
-    ...real,
-    url: `https://127.0.0.1:${real.port}`,
-    get registry(): never {
-      throw new Error("a real server does not let tests look into it");
-    },
-    close: async () => real[Symbol.asyncDispose](),
-  };
   return {
-    server,
+    server: asApiServer(real),
     dir: real.dir,
     kubectl: (args, of = {}) => runKubectl(real.kubeconfig, real.dir, args, of),
     call: (method, path, of = {}) => client.call(method, path, of),

@@ -343,7 +343,7 @@ export const HUB_CLUSTER_API_ACCESS: ProgramAccess = {
 export const MEMBER_UPGRADES_ACCESS: ProgramAccess = {
   name: "fairlead-member-upgrades",
   of: MEMBER_ACCESS.name,
-  cluster: [allow(PLANS, ["get", "create", "patch"], { names: Object.values(PLAN_NAMES) })],
+  cluster: [allow(PLANS, ["get", "create", "patch", "delete"], { names: Object.values(PLAN_NAMES) })],
   system: [allow(CRON_JOBS, ["get"]), allow(JOBS, ["get", ...WATCH, "create"])],
 };
 

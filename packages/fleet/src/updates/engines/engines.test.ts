@@ -22,13 +22,15 @@ const signal = new AbortController().signal;
 const now = "2026-11-23T12:00:00Z";
 const FAILURE = "the disk is full";
 
+type FakeHarness = EngineHarness & { readonly client: FakeKubeClient };
+
 /** A cluster that a substitute for the engine changes. */
 function cluster(version: string): Required<Pick<ClusterUpgradeStatus, "kubernetesVersion" | "nodes">> {
   const node = (name: string) => ({ name, kubernetesVersion: version, ready: true });
   return { kubernetesVersion: version, nodes: [node("server"), node("worker")] };
 }
 
-function jobHarness(): EngineHarness {
+function jobHarness(): FakeHarness {
   const client = new FakeKubeClient();
   const state = cluster("1.33.4");
   const containers = [{ name: "upgrade", image: "example/upgrade" }];
@@ -44,6 +46,7 @@ function jobHarness(): EngineHarness {
     job.spec?.template.spec?.containers[0]?.env?.find((it) => it.name === name)?.value ?? "";
   return {
     client,
+    writes: () => client.writes.length,
     upgrader: () => new JobUpgrader(client, "upgrade", () => Promise.resolve(structuredClone(state))),
     version: (it) => it,
     async work(result) {
@@ -61,11 +64,12 @@ function jobHarness(): EngineHarness {
 }
 
 /** Stands in for the system-upgrade-controller: the Plan of nodes waits for that of the control plane. */
-function planHarness(): EngineHarness {
+function planHarness(): FakeHarness {
   const client = new FakeKubeClient();
   const state = cluster("1.33.4+k3s1");
   return {
     client,
+    writes: () => client.writes.length,
     upgrader: () => new PlanUpgrader(client, "", () => Promise.resolve(structuredClone(state))),
     version: (it) => `${it}+k3s1`,
     async work(result) {
@@ -90,7 +94,7 @@ function planHarness(): EngineHarness {
 }
 
 /** Stands in for Cluster API: Machines are replaced by others of the topology's version. */
-function capiHarness(): EngineHarness {
+function capiHarness(): FakeHarness {
   const client = new FakeKubeClient();
   const key = objectKey("clusters", "a");
   const machine = (name: string, version: string, isControlPlane: boolean): Machine => ({
@@ -110,7 +114,12 @@ function capiHarness(): EngineHarness {
   let generation = 1;
   return {
     client,
+    writes: () => client.writes.length,
     upgrader: () => new ClusterApiUpgrader(client, "clusters/a"),
+    async repair() {
+      for (const it of client.objects(MACHINES).filter((one) => one.status?.phase === "Failed"))
+        await client.delete(MACHINES, keyOf(it));
+    },
     version: (it) => it,
     async work(result) {
       const topology = (await client.get(CAPI_CLUSTERS, key)).spec?.topology;
@@ -180,6 +189,26 @@ describe("the system-upgrade-controller", () => {
         },
       ],
     ]);
+  });
+
+  it("says why it does nothing about a Plan", async () => {
+    const { client, upgrader } = planHarness();
+    const one = { id: "one", target: { type: "Full", kubernetesVersion: "1.34.1+k3s1" } } as const;
+    await upgrader().start(one, signal);
+    const key = objectKey(PLANS_NAMESPACE, PLAN_NAMES.controlPlane);
+    const invalid = {
+      type: "Validated",
+      status: "False",
+      reason: "Error",
+      message: "spec.window is invalid",
+    };
+    const status = { conditions: [{ ...invalid, lastTransitionTime: now }] };
+    await client.mergePatch(PLANS, key, { status }, { subresource: "status" });
+    expect((await upgrader().observe(one, signal)).operation).toEqual({
+      id: "one",
+      state: "Running",
+      message: "Plan fairlead-control-plane: spec.window is invalid",
+    });
   });
 
   it.each([

@@ -63,9 +63,13 @@ export class PlanUpgrader implements ClusterUpgrader {
   async start(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
     const version = versionOf(operation);
     for (const name of namesOf(operation)) {
-      const current = await this.#client.find(PLANS, objectKey(PLANS_NAMESPACE, name), { signal });
+      const key = objectKey(PLANS_NAMESPACE, name);
+      const found = await this.#client.find(PLANS, key, { signal });
+      const isOfOther = found !== undefined && operationOf(found) !== operation.id;
+      // The controller keeps conditions until the version changes: an earlier failure would be this one's.
+      if (isOfOther) await this.#client.delete(PLANS, key, { uid: found.metadata.uid ?? "", signal });
       await applyIfChanged(this.#client, PLANS, {
-        current,
+        current: isOfOther ? undefined : found,
         desired: planFor(name, { id: operation.id, version, image: this.#image }),
         fieldManager: MEMBER_MANAGER,
         signal,
@@ -78,8 +82,12 @@ export class PlanUpgrader implements ClusterUpgrader {
     const found = await Promise.all(
       namesOf(operation).map((it) => this.#client.find(PLANS, objectKey(PLANS_NAMESPACE, it), { signal })),
     );
-    return found.filter((it) => it?.metadata.annotations?.[OPERATION_ANNOTATION] === operation.id) as Plan[];
+    return found.filter((it) => it !== undefined && operationOf(it) === operation.id) as Plan[];
   }
+}
+
+function operationOf({ metadata }: Plan): string | undefined {
+  return metadata.annotations?.[OPERATION_ANNOTATION];
 }
 
 function namesOf({ target }: UpgradeOperation): readonly string[] {
@@ -111,10 +119,18 @@ function stateOf(
   const isOver = ends.every((it) => it === undefined || it.status === "True");
   if (isOver && isAtTarget(cluster, target)) return { state: "Succeeded" };
   const applying = plans.flatMap((it) => it.status?.applying ?? []);
-  return {
-    state: "Running",
-    ...defined({ message: applying.length === 0 ? undefined : `upgrading ${applying.join(", ")}` }),
-  };
+  const message = applying.length === 0 ? problemOf(plans) : `upgrading ${applying.join(", ")}`;
+  return { state: "Running", ...defined({ message }) };
+}
+
+/** Why the controller does nothing about a Plan, such as one that it does not take for valid. */
+function problemOf(plans: readonly Plan[]): string | undefined {
+  return plans
+    .flatMap(({ metadata, status }) =>
+      (status?.conditions ?? []).map((it) => ({ ...it, plan: metadata.name })),
+    )
+    .filter((it) => it.status === "False" && (it.message ?? "") !== "")
+    .map((it) => `Plan ${it.plan}: ${it.message}`)[0];
 }
 
 interface PlanOf {
