@@ -18,6 +18,8 @@ export interface WriteOptions extends CallOptions {
   readonly subresource?: "status" | "scale" | "finalize" | "approval";
   readonly fieldManager?: string;
   readonly dryRun?: boolean;
+  /** "metadata": the response holds nothing else, which spares both ends the rest. Default: the whole object. */
+  readonly returns?: "metadata";
 }
 
 export interface ApplyOptions extends WriteOptions {
@@ -25,8 +27,6 @@ export interface ApplyOptions extends WriteOptions {
   readonly fieldManager: string;
   /** Take fields over from other managers. Default: true, as controllers do. */
   readonly force?: boolean;
-  /** "metadata": the response holds nothing else, which spares both ends the rest. Default: the whole object. */
-  readonly returns?: "metadata";
 }
 
 export interface ListOptions extends CallOptions {

@@ -157,9 +157,8 @@ class HttpKubeClient implements KubeClient {
       path: withQuery(objectPath(of, key, options.subresource), query),
       body: JSON.stringify({ ...object, apiVersion: apiVersionOf(of), kind: of.kind }),
       contentType: "application/apply-patch+yaml",
-      ...(options.returns === "metadata" ? { accept: METADATA_ONLY } : {}),
       isIdempotent: true,
-      ...waiting(options),
+      ...answered(options),
     });
   }
 
@@ -230,7 +229,7 @@ class HttpKubeClient implements KubeClient {
       path: write.path,
       body: JSON.stringify({ ...write.object, apiVersion: apiVersionOf(of), kind: of.kind }),
       isIdempotent: write.method === "PUT",
-      ...waiting(write.options),
+      ...answered(write.options),
     });
   }
 
@@ -245,7 +244,7 @@ class HttpKubeClient implements KubeClient {
       body: JSON.stringify(patch),
       contentType,
       isIdempotent: false,
-      ...waiting(options),
+      ...answered(options),
     });
   }
 
@@ -267,6 +266,11 @@ class HttpKubeClient implements KubeClient {
 
 const waiting = ({ signal, silentAfterMs }: CallOptions): CallOptions => ({
   ...defined({ signal, silentAfterMs }),
+});
+
+const answered = ({ returns, ...options }: WriteOptions): Pick<Call, "accept" | keyof CallOptions> => ({
+  ...(returns === "metadata" ? { accept: METADATA_ONLY } : {}),
+  ...waiting(options),
 });
 
 /** Servers before Kubernetes 1.15 do not know the first. */

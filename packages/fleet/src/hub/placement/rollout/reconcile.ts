@@ -5,25 +5,21 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import type { ReconcileResult } from "@fairlead/kube/types.ts";
 import {
-  LATEST_SNAPSHOT_LABEL,
   PLACEMENT_MANAGER,
   PREVIOUS_BINDING_STATE_ANNOTATION,
-  RESOURCE_INDEX_LABEL,
-  SUBINDEX_ANNOTATION,
   WORK_FINALIZER,
 } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type {
   ApplyStrategy,
   Placement,
   ResourceBinding,
-  ResourceSnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { ROLLOUT_STARTED } from "#placement/conditions.ts";
 import { completeStrategy, planRollout, type Target, type Waiting } from "#placement/rollout/plan.ts";
-import { findSnapshot } from "../contents.ts";
-import { OF_PLACEMENT, type ScopeInformers } from "../informers.ts";
+import type { ScopeInformers } from "../informers.ts";
 import { overridesOf } from "../overrides/of-cluster.ts";
 import { bindingsOf, type RolloutParts, scopeOfKey } from "../parts.ts";
+import { latestSnapshot } from "./latest.ts";
 
 /** At the same time, for one placement. */
 const WRITES = 16;
@@ -141,22 +137,6 @@ export class RolloutReconciler {
     const conditions = setCondition(before, next, this.#parts.deps.clock);
     await this.#patch(scope, binding, { status: { conditions } }, signal);
   }
-}
-
-/** The first part of the latest resource snapshot of a placement; undefined while none is the latest, or it is not complete. */
-function latestSnapshot(scope: ScopeInformers, placement: ObjectKey): ResourceSnapshot | undefined {
-  const latest = [...scope.resourceSnapshots.store.byIndex(OF_PLACEMENT, placement)]
-    .filter(({ metadata: { labels, annotations } }) => {
-      return labels?.[LATEST_SNAPSHOT_LABEL] === "true" && annotations?.[SUBINDEX_ANNOTATION] === undefined;
-    })
-    .toSorted((a, b) => indexOf(b) - indexOf(a))[0];
-  if (latest === undefined) return undefined;
-  const { namespace, name } = latest.metadata;
-  return findSnapshot(scope, namespace, name) === undefined ? undefined : latest;
-}
-
-function indexOf({ metadata: { labels } }: ResourceSnapshot): number {
-  return Number(labels?.[RESOURCE_INDEX_LABEL] ?? "-1");
 }
 
 function orNull<T>(list: readonly T[]): readonly T[] | null {

@@ -16,11 +16,15 @@ import {
   BINDING_FINALIZER,
   LATEST_SNAPSHOT_LABEL,
   NUMBER_OF_CLUSTERS_ANNOTATION,
+  NUMBER_OF_RESOURCE_SNAPSHOTS_ANNOTATION,
   PARENT_PLACEMENT_LABEL,
   PLACEMENT_GENERATION_ANNOTATION,
   POLICY_INDEX_LABEL,
   PREVIOUS_BINDING_STATE_ANNOTATION,
+  RESOURCE_HASH_ANNOTATION,
+  RESOURCE_INDEX_LABEL,
   SCHEDULER_FINALIZER,
+  WORK_FINALIZER,
 } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type {
   PlacementPolicy,
@@ -85,6 +89,26 @@ function seedPlacement(policy?: PlacementPolicy, scope: PlacementScope = CLUSTER
     spec: { resourceSelectors: [] },
   });
   seedSnapshot(policy, scope, index);
+}
+/** A resource snapshot of one part that there is. */
+function seedResources(scope: PlacementScope, { parts = 1 } = {}): void {
+  const namespace = scope.placements.namespaced ? { namespace: "shop" } : {};
+  client.seed(scope.resourceSnapshots, {
+    metadata: {
+      name: "p-0-snapshot",
+      ...namespace,
+      labels: {
+        [PARENT_PLACEMENT_LABEL]: "p",
+        [RESOURCE_INDEX_LABEL]: "0",
+        [LATEST_SNAPSHOT_LABEL]: "true",
+      },
+      annotations: {
+        [NUMBER_OF_RESOURCE_SNAPSHOTS_ANNOTATION]: String(parts),
+        [RESOURCE_HASH_ANNOTATION]: "hash",
+      },
+    },
+    spec: { selectedResources: [] },
+  });
 }
 function seedSnapshot(
   policy: PlacementPolicy | undefined,
@@ -161,6 +185,39 @@ describe.each(SCOPES)("the scheduler of $placements.kind", (scope) => {
     client.writes.length = 0;
     await startProgram();
     expect(client.writes).toEqual([]);
+  });
+
+  it("gives the first bindings of a placement its resources as they are created, and leaves later ones to the rollout", async () => {
+    seedMembers("a", "b");
+    seedPlacement(undefined, scope);
+    seedResources(scope);
+    await startProgram();
+    expect(placed(scope)).toBe("a:Bound b:Bound");
+    expect(bindings(scope)[0]).toMatchObject({
+      metadata: { finalizers: [BINDING_FINALIZER, WORK_FINALIZER] },
+      spec: { resourceSnapshotName: "p-0-snapshot", applyStrategy: { type: "ClientSideApply" } },
+    });
+    expect(bindings(scope)[0]?.spec.clusterResourceOverrideSnapshots).toBeUndefined();
+    seedMembers("c");
+    await settled();
+    expect(placed(scope)).toBe("a:Bound b:Bound c:Scheduled");
+  });
+
+  it("gives bindings no resources where staged runs roll out, or where a part of the resources is missing", async () => {
+    seedMembers("a");
+    seedPlacement(undefined, scope);
+    seedResources(scope, { parts: 2 });
+    await startProgram();
+    expect(placed(scope)).toBe("a:Scheduled");
+    await stopProgram();
+    client = new FakeKubeClient(clock);
+    seedMembers("a");
+    seedPlacement(undefined, scope);
+    seedResources(scope);
+    const key = keyOf(client.objects(scope.placements)[0] ?? { metadata: { name: "p" } });
+    await client.mergePatch(scope.placements, key, { spec: { strategy: { type: "External" } } });
+    await startProgram();
+    expect(placed(scope)).toBe("a:Scheduled");
   });
 
   it("takes the bindings of a deleted placement with it, in one pass", async () => {

@@ -35,11 +35,12 @@ import { type Schedule, schedule, type Task } from "#placement/scheduling/schedu
 import { generationOf, policyOf, snapshotInForce } from "#placement/scheduling/snapshot.ts";
 import { OF_CLUSTER, OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
 import { bindingsOf, type RolloutParts } from "../parts.ts";
+import { withFirstResources } from "../rollout/first.ts";
 import { type ClusterChange, Fleet } from "./fleet.ts";
 import { concerns, type Known } from "./triggers.ts";
 import { deleteBindings, writeSchedule } from "./write.ts";
 
-interface Parts extends Pick<RolloutParts, "client" | "informers" | "bindingWrites" | "members" | "deps"> {
+interface Parts extends RolloutParts {
   readonly namespaces: Informer<Namespace>;
   readonly events: EventRecorder;
 }
@@ -54,7 +55,8 @@ export function createSchedulers(parts: Parts): Schedulers {
   const fleet = new Fleet(members, deps.clock);
   const controllers = [parts.informers.cluster, parts.informers.namespaced].map((informers) => {
     const writes = bindingsOf(parts, informers);
-    const scheduler = new Scheduler({ client, informers, writes, fleet, namespaces, events, deps });
+    const rollout = parts;
+    const scheduler = new Scheduler({ client, informers, rollout, writes, fleet, namespaces, events, deps });
     const controller = createController(
       {
         name: `${informers.scope.placements.kind.toLowerCase()}-scheduler`,
@@ -64,6 +66,10 @@ export function createSchedulers(parts: Parts): Schedulers {
           watchingChanges(informers.policySnapshots, ofPlacement),
           watchingChanges(informers.bindings, (change) => (isForOthers(change) ? [] : ofPlacement(change))),
           watchingChanges(members, () => []),
+          // Read when the first bindings are made; the rollout follows changes.
+          watchingChanges(informers.resourceSnapshots, () => []),
+          watchingChanges(parts.informers.clusterOverrideSnapshots, () => []),
+          watchingChanges(parts.informers.overrideSnapshots, () => []),
           watchingChanges(namespaces, (change) => scheduler.inRemoved(change)),
         ],
       },
@@ -100,6 +106,7 @@ function isForOthers({ before, after }: Change<ResourceBinding>): boolean {
 interface SchedulerParts {
   readonly client: KubeClient;
   readonly informers: ScopeInformers;
+  readonly rollout: RolloutParts;
   readonly writes: OwnWrites<ResourceBinding>;
   readonly fleet: Fleet;
   readonly namespaces: Informer<Namespace>;
@@ -117,7 +124,7 @@ class Scheduler {
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
-    const { client, informers, writes } = this.#parts;
+    const { client, informers, rollout, writes } = this.#parts;
     const { scope } = informers;
     const placement = informers.placements.store.get(key);
     if (placement === undefined) return this.#forget(key);
@@ -126,8 +133,15 @@ class Scheduler {
     if (snapshot === undefined) return;
     await addFinalizer(client, scope.placements, placement, { finalizer: SCHEDULER_FINALIZER, signal });
     const { result, againInMs } = this.#decide(key, placement, snapshot);
+    const isFirst = writes.list(key).length === 0;
+    const create = isFirst
+      ? await withFirstResources(rollout, informers, { placement, bindings: result.create }, signal)
+      : result.create;
     const version = { name: snapshot.metadata.name, hash: snapshot.spec.policyHash };
-    await writeSchedule({ client, of: scope.bindings, writes, snapshot: version, signal }, result);
+    await writeSchedule(
+      { client, of: scope.bindings, writes, snapshot: version, signal },
+      { ...result, create },
+    );
     await this.#report(snapshot, result.outcome, signal);
     return againInMs === undefined || againInMs === Infinity ? {} : { requeueAfterMs: Math.ceil(againInMs) };
   }

@@ -1,4 +1,5 @@
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
@@ -10,16 +11,14 @@ import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/typ
 import { PLACEMENT_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { statusDigest } from "#placement/status/digest.ts";
 import type { ContentsCache } from "../contents.ts";
-import { placementOf, type PlacementInformers, type WatchedPlacement } from "../informers.ts";
-import { OwnPace } from "../pace.ts";
+import { OF_PLACEMENT, placementOf, type PlacementInformers, type WatchedPlacement } from "../informers.ts";
 import type { Outcomes } from "../resources/outcomes.ts";
 import { scopeOf } from "../resources/parts.ts";
 import { desiredStatus, nextConditions, type OwnStatus } from "./desired.ts";
+import { StatusPace } from "./pace.ts";
 import { endShowing, showStatus, syncedCondition } from "./show.ts";
 
 const RETRY_SHOWING_MS = 30_000;
-/** Of writes, by clusters: a status is as large as they are many, and each of them changes it several times in a rollout. */
-const PACE = { perItemMs: 1, few: 20, maxMs: 1000 };
 
 export interface StatusParts {
   readonly client: KubeClient;
@@ -73,16 +72,13 @@ function ofPlacement({
 
 class Reporting {
   readonly #parts: StatusParts;
-  readonly #pace: OwnPace;
+  readonly #pace: StatusPace;
   /** What was written last, until the watch brings it. */
-  readonly #written = new Map<
-    ObjectKey,
-    { readonly before: string | undefined; readonly after: WatchedPlacement }
-  >();
+  readonly #written = new Map<ObjectKey, { readonly before: string | undefined; readonly after: Written }>();
 
   constructor(parts: StatusParts) {
     this.#parts = parts;
-    this.#pace = new OwnPace(parts.deps.clock, PACE);
+    this.#pace = new StatusPace(parts.deps.clock);
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
@@ -98,7 +94,7 @@ class Reporting {
     const outcome = outcomes.get(key, seen);
     // Made due again as soon as the selectors of this generation are evaluated.
     if (outcome === undefined) return;
-    const waitMs = this.#pace.waitMs(key);
+    const waitMs = this.#pace.waitMs(key, [...of.bindings.store.byIndex(OF_PLACEMENT, key)]);
     if (waitMs > 0) return { requeueAfterMs: waitMs };
     const placement = this.#newest(key, seen);
     const desired = await desiredStatus(this.#parts, of, { key, placement, outcome }, signal);
@@ -110,16 +106,25 @@ class Reporting {
     };
     // Nothing watched says when a refused write is allowed.
     const result = shown?.problem === undefined ? {} : { requeueAfterMs: RETRY_SHOWING_MS };
-    if (isWritten(placement, status)) return result;
+    const digest = digestOf(status);
+    if (isWritten(placement, status.conditions, digest)) return result;
     this.#pace.note(key, desired.placementStatuses?.length ?? 0);
     await client
       .mergePatch(
         of.scope.placements,
         key,
         { status },
-        { subresource: "status", fieldManager: PLACEMENT_MANAGER, signal },
+        { subresource: "status", fieldManager: PLACEMENT_MANAGER, returns: "metadata", signal },
       )
-      .then((it) => this.#note(key, seen, it), ignoreNotFound);
+      .then(
+        ({ metadata }) =>
+          this.#note(key, seen, {
+            metadata,
+            status: { conditions: status.conditions },
+            ...defined({ reportDigest: digest ?? placement.reportDigest }),
+          }),
+        ignoreNotFound,
+      );
     return result;
   }
 
@@ -131,18 +136,24 @@ class Reporting {
     return seen;
   }
 
-  #note(key: ObjectKey, { metadata }: WatchedPlacement, { status = {} }: WatchedPlacement): void {
-    const { conditions = [], ...report } = status;
-    const after = { metadata, status: { conditions }, reportDigest: statusDigest(report) };
-    this.#written.set(key, { before: metadata.resourceVersion, after: after as unknown as WatchedPlacement });
+  #note(key: ObjectKey, { metadata: { resourceVersion: before } }: WatchedPlacement, after: Written): void {
+    this.#written.set(key, { before, after });
   }
+}
+
+type Written = Pick<WatchedPlacement, "metadata" | "status" | "reportDigest">;
+
+/** Undefined for invalid selectors: then the conditions alone are written. */
+function digestOf(status: OwnStatus): string | undefined {
+  const { conditions: _, ...report } = status;
+  return Object.keys(report).length === 0 ? undefined : statusDigest(report);
 }
 
 function isWritten(
   { status, reportDigest }: WatchedPlacement,
-  { conditions, ...report }: OwnStatus & { conditions: readonly Condition[] },
+  conditions: readonly Condition[],
+  digest: string | undefined,
 ): boolean {
   if (!sameJson(status?.conditions ?? [], conditions)) return false;
-  // Of invalid selectors the conditions alone are written.
-  return Object.keys(report).length === 0 || (reportDigest ?? statusDigest({})) === statusDigest(report);
+  return digest === undefined || (reportDigest ?? statusDigest({})) === digest;
 }

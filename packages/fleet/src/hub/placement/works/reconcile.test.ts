@@ -44,6 +44,7 @@ describe.each([undefined, "team"])("a placement in namespace %s", (namespace) =>
         },
       },
     ]);
+    await it.settle(1000);
     expect(it.conditions("a")).toEqual([
       "RolloutStarted=True RolloutStarted",
       "Overridden=True NoOverrideSpecified",
@@ -59,6 +60,49 @@ describe.each([undefined, "team"])("a placement in namespace %s", (namespace) =>
     it.client.writes.length = 0;
     await it.settle(60_000);
     expect(it.client.writes).toEqual([]);
+  });
+});
+
+describe("a member that has not answered", () => {
+  async function written(): Promise<FakeFleet> {
+    const it = fleet();
+    it.members("a");
+    it.placement();
+    await it.snapshot(0, [SHOP]);
+    it.bind("a", { state: "Bound", resourceSnapshotName: "app-0-snapshot" });
+    await it.start(createWorks);
+    await it.settle();
+    expect(it.works("a")).toHaveLength(1);
+    it.client.writes.length = 0;
+    return it;
+  }
+  const statuses = (it: FakeFleet): number =>
+    it.client.writes.filter(({ resource, subresource }) => resource !== "works" && subresource === "status")
+      .length;
+
+  it("costs no write of the binding's status if it answers within a second", async () => {
+    const it = await written();
+    await it.settle(999);
+    expect(statuses(it)).toBe(0);
+    await it.answer("a");
+    await it.settle(60_000);
+    expect(it.conditions("a").at(-1)).toBe("Available=True AllWorkAreAvailable");
+    expect(statuses(it)).toBe(1);
+  });
+  it("is waited for a second from the first pass on, also by a hub that starts again; then the binding says so, once", async () => {
+    const it = await written();
+    await it.settle(500);
+    await it.stop();
+    await it.start(createWorks);
+    await it.settle(500);
+    expect(it.conditions("a")).toEqual([]);
+    await it.client.mergePatch(it.scope.bindings, keyOf(it.binding("a")), {
+      metadata: { labels: { x: "y" } },
+    });
+    await it.settle(500);
+    expect(it.conditions("a").at(-1)).toBe("Applied=Unknown ApplyInProgress");
+    await it.settle(60_000);
+    expect(statuses(it)).toBe(1);
   });
 });
 

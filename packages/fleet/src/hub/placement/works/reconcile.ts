@@ -6,6 +6,7 @@ import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
+import type { ReconcileResult } from "@fairlead/kube/types.ts";
 import { WORK_INPUTS_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -30,6 +31,12 @@ import { findSnapshot, type SnapshotGroup } from "../contents.ts";
 import { bindingOf, OF_BINDING, placementOf, type ScopeInformers } from "../informers.ts";
 import { bindingsOf, overriddenCluster, type RolloutParts, scopeOfKey } from "../parts.ts";
 
+/**
+ * How long a binding whose Works the member has not answered may say nothing about them. A member that is there answers earlier, which
+ * saves a write for each cluster and change. Unit: milliseconds.
+ */
+const PATIENCE_MS = 1000;
+
 /** What a binding comes to: what its Works are made from, and from where. */
 interface Source {
   readonly inputs: WorkInputs;
@@ -48,6 +55,8 @@ interface Synced {
 export class WorksReconciler {
   readonly #parts: RolloutParts;
   readonly #works: OwnWrites<Work>;
+  /** Since when the Works of a generation of a binding are unanswered, on the monotonic clock. */
+  readonly #unanswered = new Map<ObjectKey, { readonly generation: number; readonly sinceMs: number }>();
 
   constructor(parts: RolloutParts) {
     const { informers, deps } = parts;
@@ -61,11 +70,11 @@ export class WorksReconciler {
     });
   }
 
-  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
     const scope = scopeOfKey(this.#parts.informers, key);
     const binding = bindingsOf(this.#parts, scope).get(key);
     // Works without a binding stay: a binding is not deleted before its Works are, so it was lost.
-    if (binding === undefined) return;
+    if (binding === undefined) return void this.#unanswered.delete(key);
     const works = this.#worksOf(binding);
     if (isDeleting(binding)) return this.#remove(scope, binding, works, signal);
     const { state, resourceSnapshotName } = binding.spec;
@@ -79,8 +88,25 @@ export class WorksReconciler {
     });
     if (held !== binding) bindingsOf(this.#parts, scope).note(held);
     const synced = await this.#synchronize(scope, held, works, signal);
+    const waitMs = this.#patienceMs(held, synced);
+    if (waitMs > 0) return { requeueAfterMs: waitMs };
     await this.#report(scope, held, synced, signal);
     if (synced.error !== undefined) throw synced.error;
+  }
+
+  /** How much longer to wait for the member before the binding says that it has not answered. Unit: milliseconds. */
+  #patienceMs(binding: ResourceBinding, { outcome, works }: Synced): number {
+    const key = keyOf(binding);
+    if (outcome.kind !== "synced" || works.every(isAnswered)) {
+      this.#unanswered.delete(key);
+      return 0;
+    }
+    const { generation = 0 } = binding.metadata;
+    const nowMs = this.#parts.deps.clock.monotonic();
+    const known = this.#unanswered.get(key);
+    const since = known?.generation === generation ? known : { generation, sinceMs: nowMs };
+    this.#unanswered.set(key, since);
+    return since.sinceMs + PATIENCE_MS - nowMs;
   }
 
   /** Those in the mailbox of the cluster: a member may write any label into its own, and nothing into others. */

@@ -1,0 +1,77 @@
+import type { Clock } from "@fairlead/base/clock.ts";
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { AVAILABLE, currentCondition, DIFF_REPORTED } from "#placement/conditions.ts";
+import { hasFailed } from "#placement/rollout/readiness.ts";
+import { OwnPace } from "../pace.ts";
+
+/** Of all writes, by clusters: a status is as large as they are many. */
+const LEAST = { perItemMs: 1, few: 20, maxMs: 1000 };
+/** Of writes while a rollout is under way, by its clusters: each of them changes the status several times. */
+const UNDER_WAY = { perItemMs: 5, few: 20, maxMs: 2000 };
+/** And by the clusters of all rollouts that are: together they take a small share of what the API server can do. */
+const ALL_UNDER_WAY = { perItemMs: 1, few: 1000, maxMs: 10_000 };
+
+/**
+ * When the status of a placement is written: seldom while its clusters change, the first time as well, and at once when the last of
+ * them has answered.
+ */
+export class StatusPace {
+  readonly #least: OwnPace;
+  readonly #underWay: OwnPace;
+  readonly #together: OwnPace;
+  /** The clusters of placements that are under way. */
+  readonly #open = new Map<ObjectKey, number>();
+  #clusters = 0;
+
+  constructor(clock: Clock) {
+    this.#least = new OwnPace(clock, LEAST);
+    this.#underWay = new OwnPace(clock, UNDER_WAY);
+    this.#together = new OwnPace(clock, ALL_UNDER_WAY);
+  }
+
+  /** How much longer to wait before the next write. Unit: milliseconds. */
+  waitMs(key: ObjectKey, bindings: readonly ResourceBinding[]): number {
+    const leastMs = this.#least.waitMs(key);
+    if (!isUnderWay(bindings)) {
+      this.#close(key);
+      return leastMs;
+    }
+    if (!this.#open.has(key)) this.#underWay.note(key, bindings.length);
+    this.#close(key);
+    this.#open.set(key, bindings.length);
+    this.#clusters += bindings.length;
+    return Math.max(leastMs, this.#underWay.waitMs(key), this.#together.waitMs(key));
+  }
+
+  #close(key: ObjectKey): void {
+    this.#clusters -= this.#open.get(key) ?? 0;
+    this.#open.delete(key);
+  }
+
+  /** A status was written, of so many clusters. */
+  note(key: ObjectKey, clusters: number): void {
+    this.#least.note(key, clusters);
+    this.#underWay.note(key, clusters);
+    this.#together.note(key, this.#clusters);
+  }
+
+  forget(key: ObjectKey): void {
+    this.#least.forget(key);
+    this.#underWay.forget(key);
+    this.#together.forget(key);
+    this.#close(key);
+  }
+}
+
+/** Until every cluster has answered, and all have the same resources. */
+function isUnderWay(bindings: readonly ResourceBinding[]): boolean {
+  const staying = bindings.filter((it) => it.spec.state !== "Unscheduled");
+  const name = staying[0]?.spec.resourceSnapshotName;
+  return staying.some((it) => it.spec.resourceSnapshotName !== name || !hasAnswered(it));
+}
+
+function hasAnswered(binding: ResourceBinding): boolean {
+  const states = [AVAILABLE, DIFF_REPORTED].map((it) => currentCondition(binding, it)?.status);
+  return states.some((it) => it === "True" || it === "False") || hasFailed(binding);
+}
