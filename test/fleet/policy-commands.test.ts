@@ -6,6 +6,8 @@ import { explain } from "@fairlead/fleet/cli/policy/explain.ts";
 import { lint } from "@fairlead/fleet/cli/policy/lint.ts";
 import { readCluster } from "@fairlead/fleet/cli/policy/read.ts";
 import { ClusterView } from "@fairlead/fleet/cli/policy/view.ts";
+import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
 import { addNode, createProfile, setProfile } from "../support/mesh.ts";
 import { admit, runPod } from "../support/pods.ts";
@@ -56,6 +58,20 @@ it("explains and checks policies by what the members know of each other", async 
   expect(explain(views, ends[1], ends[1], trafficOf("8080", destination)).verdict).toBe("Denied");
   expect(lint(views)).toEqual([]);
 }, 40_000);
+
+it("finds policies that cannot hold across clusters where a network plugin enforces policies itself", async () => {
+  await fleet.client("b").mergePatch(NODES, objectKey(undefined, "n1"), {
+    metadata: { annotations: { "projectcalico.org/IPv4Address": "192.168.1.1/24" } },
+  });
+  const found = lint([new ClusterView(await readCluster(fleet.client("b"), "b", signal))]);
+  const fields = found.map((it) => `${it.policy} ${it.field}`);
+  expect(fields).toEqual([
+    "all network plugin",
+    "NetworkPolicy shop/front-of-a io.cilium.k8s.policy.cluster",
+    "NetworkPolicy shop/front-of-a spec.ingress[0]",
+  ]);
+  expect(found[0]?.problem).toContain("annotation projectcalico.org/IPv4Address of the Node n1");
+});
 
 it("says what a cluster lacks that is in no network", async () => {
   await expect(readCluster(fleet.client("hub"), "the hub", signal)).rejects.toThrow(

@@ -81,7 +81,7 @@ export function command(): Command {
   policy
     .command("lint")
     .description(
-      "find fields that are not enforced, selectors without pods, and rules that another cluster does not answer",
+      "find fields that are not enforced, selectors without pods, rules that another cluster does not answer, and rules that the network plugin keeps from holding",
     )
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXTS_FLAG)

@@ -1,6 +1,13 @@
 import { expect, it } from "vitest";
 import type { NodeAgentsView } from "./node-agents.ts";
-import { crossClusterPolicy, engineAnnotations, policyEngineOf, sameNodePolicy } from "./policy-engine.ts";
+import {
+  crossClusterPolicy,
+  engineAnnotations,
+  engineReport,
+  policyEngineOf,
+  reportedEngineOf,
+  sameNodePolicy,
+} from "./policy-engine.ts";
 
 const EVERYWHERE: NodeAgentsView = {
   areEverywhere: true,
@@ -24,8 +31,27 @@ it.each<[string, object, string | undefined]>([
   const conditions =
     reason === undefined ? [] : [{ type: "NetworkUnavailable", status: "False" as const, reason }];
   const node = { metadata: { name: "n", annotations }, status: { conditions } };
-  expect(policyEngineOf([{ metadata: { name: "m" } }, node])).toBe(expected);
+  const found = policyEngineOf([{ metadata: { name: "m" } }, node]);
+  expect(found?.name).toBe(expected);
+  if (found !== undefined) expect(found.sign).toContain(`${reason ?? annotation}`);
   expect(annotations).not.toHaveProperty("other");
+});
+
+it("agents report engines that write nothing on Nodes, by their devices", () => {
+  const node = (reason: string, message: string) => ({
+    metadata: { name: "n" },
+    status: {
+      conditions: [{ type: "fairlead.dev/NetworkPolicy", status: "False" as const, reason, message }],
+    },
+  });
+  expect(reportedEngineOf([node("NetworkPluginEnforces", engineReport("Weave Net"))])).toEqual({
+    name: "Weave Net",
+    sign: "devices that fairlead node found on the Node n",
+  });
+  expect(reportedEngineOf([node("NetworkPluginEnforces", "as an older agent says it")])?.name).toBe(
+    "The network plugin",
+  );
+  expect(reportedEngineOf([node("Enforced", engineReport("Weave Net"))])).toBeUndefined();
 });
 
 it.each<[string, Parameters<typeof crossClusterPolicy>[0], string | undefined]>([

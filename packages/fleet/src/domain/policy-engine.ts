@@ -2,6 +2,7 @@ import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import {
   CROSS_CLUSTER_POLICY,
+  NODE_POLICY_CONDITION,
   NODE_POLICY_REASONS,
   SAME_NODE_POLICY,
 } from "#api/fairlead.dev/node-agents.ts";
@@ -34,17 +35,56 @@ export function engineAnnotations(
   return Object.fromEntries(keys.map((key) => [key, ""]));
 }
 
+export interface PolicyEngine {
+  readonly name: string;
+  /** What it was recognized by, for people. */
+  readonly sign: string;
+}
+
+type EngineNode = Pick<Node, "metadata" | "status">;
+
 /** The engine of a cluster; undefined: none is known. */
-export function policyEngineOf(nodes: Iterable<Pick<Node, "metadata" | "status">>): string | undefined {
+export function policyEngineOf(nodes: Iterable<EngineNode>): PolicyEngine | undefined {
   for (const { metadata, status } of nodes) {
-    const unavailable = status?.conditions?.find((it) => it.type === "NetworkUnavailable");
+    const of = `of the Node ${metadata.name}`;
+    const { reason = "" } = status?.conditions?.find((it) => it.type === "NetworkUnavailable") ?? {};
+    const byReason = REASONS.get(reason);
+    if (byReason !== undefined)
+      return { name: byReason, sign: `reason ${reason} of the condition NetworkUnavailable ${of}` };
     const keys = Object.keys(metadata.annotations ?? {});
-    const found =
-      REASONS.get(unavailable?.reason ?? "") ??
-      ANNOTATIONS.find(([prefix]) => keys.some((key) => key.startsWith(prefix)))?.[1];
-    if (found !== undefined) return found;
+    for (const [prefix, name] of ANNOTATIONS) {
+      const key = keys.find((it) => it.startsWith(prefix));
+      if (key !== undefined) return { name, sign: `annotation ${key} ${of}` };
+    }
   }
   return undefined;
+}
+
+/** The same, with what agents found on their nodes: not each engine writes on Nodes. */
+export function reportedEngineOf(nodes: readonly EngineNode[]): PolicyEngine | undefined {
+  const shown = policyEngineOf(nodes);
+  if (shown !== undefined) return shown;
+  for (const { metadata, status } of nodes) {
+    const report = status?.conditions?.find((it) => it.type === NODE_POLICY_CONDITION);
+    if (report?.reason === NODE_POLICY_REASONS.plugin)
+      return {
+        name: engineInReport(report.message) ?? "The network plugin",
+        sign: `devices that fairlead node found on the Node ${metadata.name}`,
+      };
+  }
+  return undefined;
+}
+
+const REPORT = " enforces network policies on this node";
+
+/** The message of an agent that found the devices of an engine on its node. */
+export function engineReport(engine: string): string {
+  return `${engine}${REPORT}`;
+}
+
+function engineInReport(message = ""): string | undefined {
+  const end = message.indexOf(REPORT);
+  return end > 0 ? message.slice(0, end) : undefined;
 }
 
 export interface PolicyMember {

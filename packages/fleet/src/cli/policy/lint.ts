@@ -1,29 +1,27 @@
 import type { CompiledPolicy, Peer, Refusal, Rule, Way } from "#policy/model.ts";
 import type { Selector } from "#policy/selector.ts";
 import { renderTable } from "../table.ts";
+import { clustersOf, finding, isLeftToEngine, lintEngine, type LintFinding } from "./lint-engine.ts";
 import { type ClusterView, nameOf } from "./view.ts";
 
 /** What is probably not meant in policies. Pure. */
 
-export interface LintFinding {
-  readonly cluster: string;
-  readonly policy: string;
-  readonly field: string;
-  readonly problem: string;
-}
-
 /** @param views Of the clusters whose policies are looked at. Rules that name another one of them are checked against its policies. */
 export function lint(views: readonly ClusterView[]): readonly LintFinding[] {
   return views.flatMap((view) => [
-    ...view.compilations.flatMap(({ id, refusals }) =>
-      refusals.map((it) => finding(view, nameOf(id), it.field, refusalText(it))),
-    ),
-    ...view.policies.flatMap((policy) => [...lintSubject(view, policy), ...lintRules(view, views, policy)]),
+    ...lintEngine(view),
+    ...view.policies.flatMap((it) => [...lintSubject(view, it)]),
+    ...(isLeftToEngine(view) ? [] : lintEnforced(view, views)),
   ]);
 }
 
-function finding({ of }: ClusterView, policy: string, field: string, problem: string): LintFinding {
-  return { cluster: of.cluster, policy, field, problem };
+function lintEnforced(view: ClusterView, views: readonly ClusterView[]): readonly LintFinding[] {
+  return [
+    ...view.compilations.flatMap(({ id, refusals }) =>
+      refusals.map((it) => finding(view, nameOf(id), it.field, refusalText(it))),
+    ),
+    ...view.policies.flatMap((it) => lintRules(view, views, it)),
+  ];
 }
 
 const EFFECTS: Readonly<Record<Refusal["effect"], string>> = {
@@ -77,10 +75,6 @@ function peerProblems(view: ClusterView, peer: Peer): readonly string[] {
     "The peers select no known pod. Pods of other clusters are known if their namespace is global.",
     ...trap(view, selector, clusters),
   ];
-}
-
-function clustersOf(selector: Selector): readonly string[] | undefined {
-  return selector.requirements.find((it) => it.attribute === "cluster" && it.operator === "In")?.values;
 }
 
 /** Peers that name no cluster are in the own one: a surprise where others have such pods, too. */

@@ -45,6 +45,7 @@ function objects(cluster: string, ...policies: readonly NetworkPolicy[]): Cluste
     policies: policies.map((object) => ({ kind: "NetworkPolicy", object })),
     objects: { cidrGroups: [], services: [] },
     apiServers: [],
+    mode: "flat",
   };
 }
 
@@ -168,6 +169,29 @@ describe("fairlead policy lint", () => {
       new ClusterView(objects("west", NO_EGRESS)),
     ];
     await expect(renderLint(lint(views))).toMatchFileSnapshot("goldens/lint.txt");
+  });
+
+  it("names what does not hold where the network plugin enforces policies itself", async () => {
+    const policies = [
+      FRONT_ONLY,
+      policy("far", {
+        podSelector: app("cart"),
+        ingress: [{ from: [{ podSelector: app("front", "west") }, { podSelector: app("cart", "west") }] }],
+      }),
+    ];
+    const cilium = {
+      metadata: { name: "c", namespace: "shop" },
+      spec: { endpointSelector: {}, egress: [{}] },
+    };
+    const lints = (["flat", "parallel"] as const).flatMap((mode) =>
+      ["Calico", "Cilium"].map((name) => {
+        const of = objects("east", ...policies);
+        const engine = { name, sign: "annotation example.com/x of the Node n" };
+        const all = [...of.policies, { kind: "CiliumNetworkPolicy" as const, object: cilium }];
+        return renderLint(lint([new ClusterView({ ...of, mode, engine, policies: all })]));
+      }),
+    );
+    await expect(lints.join("\n\n")).toMatchFileSnapshot("goldens/lint-engines.txt");
   });
 
   it("finds nothing in policies that are in order", () => {

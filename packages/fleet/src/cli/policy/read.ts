@@ -22,6 +22,7 @@ import { MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
 import { namespaceOf, nodeOf, podOf, toldBy } from "#dataplane/policy/objects.ts";
+import { reportedEngineOf } from "#domain/policy-engine.ts";
 import type { PolicyKind } from "#policy/compile/compile.ts";
 import type { PolicyService } from "#policy/compile/draft.ts";
 import { policySettings } from "#policy/settings.ts";
@@ -76,6 +77,8 @@ export async function readCluster(
     policies: policies.flat(),
     objects: { cidrGroups, services: services.map((it) => serviceOf(it, slices)) },
     apiServers: addressesOf(slices, "default", "kubernetes"),
+    mode: network.spec.mode,
+    ...defined({ engine: reportedEngineOf(nodes) }),
   };
 }
 

@@ -1,5 +1,7 @@
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { PolicyEngine } from "#domain/policy-engine.ts";
 import { compilePolicy, type PolicyKind } from "#policy/compile/compile.ts";
 import type { PolicyObjects, PolicySettings } from "#policy/compile/draft.ts";
 import { Enforced } from "#policy/enforced.ts";
@@ -31,6 +33,10 @@ export interface ClusterObjects extends PolicySettings {
   readonly policies: readonly PolicyObject[];
   readonly objects: PolicyObjects;
   readonly apiServers: readonly IpAddress[];
+  /** The network plugin, if it enforces policies itself. */
+  readonly engine?: PolicyEngine;
+  /** Of the network that the cluster is in. */
+  readonly mode: NetworkMode;
 }
 
 export class ClusterView {

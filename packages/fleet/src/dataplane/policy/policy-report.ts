@@ -6,6 +6,7 @@ import {
 } from "#api/fairlead.dev/node-agents.ts";
 import { formatSupport, ownSupport } from "#domain/kubernetes-support.ts";
 import { AGENT_REPORT_MS } from "#domain/node-agents.ts";
+import { engineReport } from "#domain/policy-engine.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
@@ -69,13 +70,7 @@ export function planReport(
 function describe({ engine, unseen }: NodePolicyState): NodeCondition {
   const { enforced, plugin, unfiltered } = NODE_POLICY_REASONS;
   const type = NODE_POLICY_CONDITION;
-  if (engine !== undefined)
-    return {
-      type,
-      status: "False",
-      reason: plugin,
-      message: `${engine} enforces network policies on this node`,
-    };
+  if (engine !== undefined) return { type, status: "False", reason: plugin, message: engineReport(engine) };
   if (unseen !== undefined) return { type, status: "False", reason: unfiltered, message: unseen };
   return { type, status: "True", reason: enforced, message: "fairlead node enforces network policies" };
 }

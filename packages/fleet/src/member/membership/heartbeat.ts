@@ -309,7 +309,7 @@ function policyConditions(session: Session): readonly Fact[] {
   const [network] = mesh?.networks.store.list() ?? [];
   const member = {
     mode: network?.spec.mode,
-    engine: policyEngineOf(ranges?.nodes.store.list() ?? []),
+    engine: policyEngineOf(ranges?.nodes.store.list() ?? [])?.name,
     agents: nodeAgentsOf(session),
   };
   return [
