@@ -11,8 +11,11 @@ import {
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { WorkSession } from "@fairlead/fleet/member/work/parts.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { DELETION_PROPAGATION_ANNOTATION } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/names.ts";
+import { testDeps } from "../support/fleet.ts";
+import { WrongClock } from "../support/wrong-clock.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 import {
   conditionOf,
@@ -27,6 +30,7 @@ import {
   workOf,
 } from "../support/works.ts";
 
+const DAY_MS = 86_400_000;
 let bench: WorkBench;
 beforeAll(async () => {
   bench = await startWorkBench();
@@ -204,20 +208,50 @@ describe("what a Work has no longer", () => {
     expect(taken.metadata.ownerReferences).toMatchObject([{ name: "found" }]);
   });
 
-  it("does not keep the Work for ever where it cannot go", async () => {
-    await bench.restart({ deletionWaitMs: 1 });
+  const stuck = {
+    ...configMap("less", "stuck"),
+    metadata: { namespace: "less", name: "stuck", finalizers: ["example.com/stuck"] },
+  };
+  const release = (): Promise<unknown> =>
+    bench.member.client.mergePatch(CONFIG_MAPS, objectKey("less", "stuck"), {
+      metadata: { finalizers: null },
+    });
+  const withClock = (aheadMs: number): Partial<WorkSession> => ({
+    deps: { ...testDeps("member"), clock: new WrongClock(aheadMs) },
+  });
+
+  it("does not keep the Work for ever where it cannot go, also by a clock that is a day behind", async () => {
+    await bench.restart({ deletionWaitMs: 1, ...withClock(-DAY_MS) });
     const { client } = bench.member;
-    const stuck = {
-      ...configMap("less", "stuck"),
-      metadata: { namespace: "less", name: "stuck", finalizers: ["example.com/stuck"] },
-    };
     const work = await place(workOf("stuck", [stuck]));
     await eventuallyWork(bench, "stuck", isApplied);
     await bench.hub.client.delete(WORKS, keyOf(work));
     await eventuallyAbsent(bench.hub.client, WORKS, keyOf(work));
     const left = await client.get(CONFIG_MAPS, objectKey("less", "stuck"));
     expect(left.metadata.ownerReferences).toBeUndefined();
-    await client.mergePatch(CONFIG_MAPS, objectKey("less", "stuck"), { metadata: { finalizers: null } });
+    await release();
+    await bench.restart();
+  });
+
+  it("is waited for as long as it may take to go, also by a clock that is a day ahead", async () => {
+    await bench.restart(withClock(DAY_MS));
+    const { client } = bench.member;
+    const work = await place(workOf("stuck", [stuck]));
+    await eventuallyWork(bench, "stuck", isApplied);
+    await bench.hub.client.delete(WORKS, keyOf(work));
+    await eventuallyOne(
+      client,
+      APPLIED_WORKS,
+      objectKey(undefined, "stuck"),
+      (it) => it.metadata.deletionTimestamp !== undefined,
+    );
+    // Another agent looks at it again.
+    const controller = await bench.restart(withClock(DAY_MS));
+    await controller.idle(AbortSignal.timeout(20_000));
+    const left = await client.get(CONFIG_MAPS, objectKey("less", "stuck"));
+    expect(left.metadata.ownerReferences).toMatchObject([{ name: "stuck" }]);
+    await release();
+    await eventuallyAbsent(bench.hub.client, WORKS, keyOf(work));
     await bench.restart();
   });
 

@@ -3,17 +3,19 @@ import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 /** The time of day is wrong by so much; durations are right. */
 export class WrongClock implements Clock {
   aheadMs: number;
+  readonly #right: Clock;
 
-  constructor(aheadMs = 0) {
+  constructor(aheadMs = 0, right: Clock = systemClock) {
     this.aheadMs = aheadMs;
+    this.#right = right;
   }
   now(): number {
-    return systemClock.now() + this.aheadMs;
+    return this.#right.now() + this.aheadMs;
   }
   monotonic(): number {
-    return systemClock.monotonic();
+    return this.#right.monotonic();
   }
   after(delayMs: number, callback: () => void): Disposable {
-    return systemClock.after(delayMs, callback);
+    return this.#right.after(delayMs, callback);
   }
 }

@@ -1,4 +1,5 @@
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import type { ReconcileResult } from "@fairlead/kube/types.ts";
 import { DELETION_PROPAGATION_ANNOTATION, WORK_FINALIZER } from "#api/placement.kubernetes-fleet.io/names.ts";
@@ -56,7 +57,8 @@ export async function removeWork(
     return { requeueAfterMs: deletionWaitMs };
   }
   const sinceMs = Date.parse(owner.metadata.deletionTimestamp ?? "");
-  const leftMs = sinceMs + deletionWaitMs - deps.clock.now();
+  // The API server wrote it: by its clock, not by this machine's.
+  const leftMs = sinceMs + deletionWaitMs - clockOfServer(local, deps.clock).now();
   // Of times far away, the clocks are to blame: no longer than from now on.
   if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, deletionWaitMs) };
   await disownAll(parts, owner);

@@ -16,6 +16,16 @@ it.each([
     ["Available=True NotAllWorkAreAvailabilityTrackable @59"],
     "pending",
   ],
+  [
+    "availability is not known, by a clock that was a little ahead",
+    ["Available=True NotAllWorkAreAvailabilityTrackable @-59"],
+    "pending",
+  ],
+  [
+    "availability is not known, by a clock that was a day ahead",
+    ["Available=True NotAllWorkAreAvailabilityTrackable @-86400"],
+    "ready",
+  ],
   ["differences are reported", ["DiffReported=True AllWorkHaveDiffReported"], "ready"],
   ["differences are not reported yet", ["DiffReported=Unknown DiffReportInProgress"], "pending"],
   ["the apply is in progress", ["Applied=Unknown ApplyInProgress"], "pending"],

@@ -31,7 +31,8 @@ export function readinessOf(binding: ResourceBinding, nowMs: number, periodMs: n
   if (available?.status === "True") {
     if (available.reason !== NOT_TRACKABLE) return { kind: "ready" };
     const readyInMs = Date.parse(available.lastTransitionTime) + periodMs - nowMs;
-    return readyInMs > 0 ? { kind: "pending", readyInMs } : { kind: "ready" };
+    // Of a time far ahead, a clock is to blame that was set back since: it must not hold up a rollout for as long.
+    return readyInMs > 0 && readyInMs <= 2 * periodMs ? { kind: "pending", readyInMs } : { kind: "ready" };
   }
   return hasFailed(binding) ? { kind: "failed" } : { kind: "pending" };
 }

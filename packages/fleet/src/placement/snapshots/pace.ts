@@ -35,7 +35,8 @@ export function whenToSnapshot(at: {
   // A time ahead of the clock would keep the change back for as long.
   const isKnown = notedMs <= nowMs;
   const detectedMs = isKnown ? notedMs : nowMs;
-  const createdMs = Math.min(Date.parse(creationTimestamp ?? "") || 0, nowMs);
+  // The same goes for the interval: after a clock was set back it counts from when the change was noted, which is kept.
+  const createdMs = Math.min(Date.parse(creationTimestamp ?? "") || 0, detectedMs);
   const dueMs = Math.max(detectedMs + pace.collectMs, createdMs + pace.minIntervalMs);
   return {
     waitMs: isChanged ? 0 : Math.max(0, dueMs - nowMs),

@@ -335,6 +335,7 @@ describe("the resource snapshot", () => {
     ["a change that was collected waits until 30 s after the last snapshot", 20, 18, 10],
     ["a change noted ahead of the clock counts as seen now", 3600, -3600, 15],
     ["a snapshot made ahead of the clock counts as made now", -3600, undefined, 30],
+    ["a snapshot made ahead of the clock counts as made when the change was noted", -3600, 20, 10],
   ])("%s", (_, ageSeconds, notedSeconds, waitSeconds) => {
     const [snapshot] = made(0, "a", { atMs: NOW - ageSeconds * 1000 });
     const known = notedSeconds === undefined ? snapshot! : noted(snapshot!, NOW - notedSeconds * 1000);

@@ -19,7 +19,28 @@ function world(one: Partial<StageConfig> = {}, two: Partial<StageConfig> = {}): 
   return made;
 }
 
+const DAY_MS = 86_400_000;
+
 describe("a staged update run", () => {
+  it("waits as long as it has to, and no longer, after the clock was set back by a day", () => {
+    const fleet = world({ maxConcurrency: 3, afterStageTasks: [{ type: "TimedWait", waitTime: "10m" }] });
+    for (const cluster of ["a", "b", "c"]) fleet.ready(cluster);
+    fleet.settle();
+    fleet.nowMs -= DAY_MS;
+    fleet.settle();
+    fleet.nowMs += 9 * MINUTE_MS;
+    fleet.settle();
+    expect(fleet.inFlight()).toEqual([]);
+    fleet.nowMs += MINUTE_MS;
+    fleet.settle();
+    expect(fleet.inFlight()).toEqual(["d"]);
+    fleet.nowMs -= DAY_MS;
+    fleet.settle();
+    fleet.nowMs += 6 * MINUTE_MS;
+    fleet.settle();
+    expect(fleet.says("Progressing")).toBe("False UpdateRunStuck");
+  });
+
   it("updates the clusters of a stage one after another, then those of the next", () => {
     const fleet = world();
     const order: string[] = [];

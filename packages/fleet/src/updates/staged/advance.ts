@@ -11,7 +11,7 @@ import type {
 import { cloneJson } from "@fairlead/base/json.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { changeOf } from "./changes.ts";
-import { isFinal, mark, statusOf } from "./conditions.ts";
+import { endFuture, isFinal, mark, statusOf } from "./conditions.ts";
 import { stepDeletion } from "./deletion.ts";
 import { momentOf } from "./initialize.ts";
 import { Abort, type Effects, type Pass, type Step } from "./pass.ts";
@@ -58,6 +58,7 @@ export function isExecuted({ spec, status = {} }: StagedUpdateRun): boolean {
 export function advance(run: StagedUpdateRun, world: World): Plan {
   const before = run.status ?? {};
   const status = cloneJson(before);
+  endFuture(status, world.nowMs);
   const targets = targetsOf(world.bindings);
   const effects: Effects = { bind: [], remove: [], request: [], accept: [], wakeMs: [] };
   const pass: Pass = {

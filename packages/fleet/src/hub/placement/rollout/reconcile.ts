@@ -1,5 +1,6 @@
 import { inParallel } from "@fairlead/base/parallel.ts";
 import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { findCondition, setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
@@ -45,7 +46,7 @@ export class RolloutReconciler {
       snapshot: snapshot.metadata.name,
       bindings,
       overridesOf: await overridesOf(this.#parts, scope, snapshot, signal),
-      nowMs: this.#parts.deps.clock.now(),
+      nowMs: clockOfServer(this.#parts.client, this.#parts.deps.clock).now(),
     });
     const to = { snapshot: snapshot.metadata.name, placement };
     await inParallel(plan.remove, WRITES, (it) => this.#remove(scope, it, signal));

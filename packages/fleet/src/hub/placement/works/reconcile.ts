@@ -2,6 +2,7 @@ import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
@@ -273,9 +274,9 @@ export class WorksReconciler {
     const { generation, resourceVersion, uid } = binding.metadata;
     const before = comparableConditions(binding);
     const next = bindingConditions(binding, outcome, works);
-    const conditions = next.map((it) =>
-      dated(before, { ...it, observedGeneration: generation ?? 0 }, deps.clock),
-    );
+    // Rollouts and runs of any replica of the hub go by these times.
+    const clock = clockOfServer(client, deps.clock);
+    const conditions = next.map((it) => dated(before, { ...it, observedGeneration: generation ?? 0 }, clock));
     const details = placementDetails(works);
     const status = { ...details, conditions };
     if (sameJson(binding.status ?? {}, status)) return;
