@@ -7,12 +7,13 @@ import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { isReady } from "@fairlead/fleet/domain/pods.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
-import { eventually, until } from "../support/waiting.ts";
-import { checkout, parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { eventually, eventuallyOne, until } from "../support/waiting.ts";
+import { checkout, parseTries, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { echoDeployment, flowScript, service, shellPod } from "../support/lab-manifests.ts";
 import { annotate, makeNamespace, scale } from "../support/lab-actions.ts";
 import { sampleOf } from "../support/sample.ts";
 import { cut, heal } from "./fault-tools.ts";
+import { answersOf, askScript, podsOf, ROWS, servicesOf } from "./global-table.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const ONE = "member-1";
@@ -165,6 +166,92 @@ describeOnKernel("a Service that is global in two clusters", () => {
       await untilEachAnsweredBy({ [ONE]: [TWO], [TWO]: [TWO] });
       await weigh(null);
       await untilEachAnsweredBy(EVERYWHERE);
+    });
+  });
+
+  describe("as each row of the tables of Cluster Mesh", () => {
+    const namespace = "table";
+    /** The addresses of each Service, by cluster. */
+    const addresses = new Map<string, Record<string, readonly string[]>>();
+
+    beforeAll(async () => {
+      await Promise.all(
+        BOTH.map(async (cluster, at) => {
+          const client = await lab.client(cluster);
+          await makeNamespace(client, namespace);
+          await lab.apply(cluster, ...podsOf());
+          for (const name of ["ready", "leaving"])
+            await eventuallyOne(client, PODS, objectKey(namespace, name), isReady);
+          await lab.apply(cluster, ...servicesOf(at === 0 ? 0 : 1));
+          const { items } = await client.list(SERVICES, { namespace });
+          addresses.set(
+            cluster,
+            Object.fromEntries(
+              items
+                .filter(({ metadata }) => ROWS.some((it) => it.name === metadata.name))
+                .map(({ metadata, spec }) => [metadata.name, spec?.clusterIPs ?? []]),
+            ),
+          );
+          await maintain(cluster, at === 0 ? 0 : 1);
+          await client.delete(PODS, objectKey(namespace, "leaving"));
+        }),
+      );
+    });
+
+    /** Gives the weight 0 to the slices of Services that are in maintenance in this cluster. */
+    async function maintain(cluster: string, at: 0 | 1): Promise<void> {
+      const client = await lab.client(cluster);
+      for (const { name } of ROWS.filter((it) => it.sides[at].state === "maintenance")) {
+        const labelSelector = `kubernetes.io/service-name=${name},${MANAGED_BY_LABEL}=endpointslice-controller.k8s.io`;
+        // Of both families.
+        const slices = await eventually(client, ENDPOINT_SLICES, (all) => all.length === 2, {
+          namespace,
+          labelSelector,
+        });
+        for (const { metadata } of slices)
+          await annotate(client, ENDPOINT_SLICES, { namespace, name: metadata.name }, { [WEIGHT]: "0" });
+      }
+    }
+
+    /** Rows of which others answer than they should, in one reading of all. */
+    async function wrongRows(cluster: string, at: 0 | 1, drained?: 0 | 1): Promise<readonly string[]> {
+      const script = askScript(addresses.get(cluster) ?? {});
+      const answers = JSON.parse(await lab.inPod(cluster, "work/client", script)) as Record<
+        string,
+        readonly string[]
+      >;
+      return ROWS.flatMap((row) => {
+        const wanted = answersOf(row, at, drained).map((it) => BOTH[it]);
+        const [is, expected] = [answers[row.name]?.join(), wanted.length === 0 ? "none" : wanted.join()];
+        return is === expected ? [] : [`${row.name}: ${is} in place of ${expected}`];
+      });
+    }
+
+    const untilAllRight = (drained?: 0 | 1) =>
+      Promise.all(
+        BOTH.map((cluster, at) =>
+          until(
+            `all rows are right in ${cluster}`,
+            () => wrongRows(cluster, at === 0 ? 0 : 1, drained),
+            (it) => it.length === 0,
+            { everyMs: 0 },
+          ),
+        ),
+      );
+
+    it("is answered by the clusters that its annotations and its endpoints name", async () => {
+      await untilAllRight();
+    });
+
+    it("is answered by a drained cluster last, in every row", async () => {
+      const drain = (...flags: readonly string[]) => {
+        const hub = ["--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
+        return runFairlead(lab.stateRoot, ["drain", TWO, ...hub, ...flags]);
+      };
+      await drain();
+      await untilAllRight(1);
+      await drain("--undo");
+      await untilAllRight();
     });
   });
 

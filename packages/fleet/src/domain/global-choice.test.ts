@@ -60,7 +60,11 @@ describe("the clusters that a global Service uses", () => {
 
   it.each<[Record<string, DrainMode>, Record<string, State>, string]>([
     [{ b: "Soft" }, { a: "ready", b: "ready", c: "ready" }, "ac"],
-    [{ b: "Soft" }, { a: "ready", b: "ready", c: "none" }, "abc"],
+    // Its own are there, and drained ones are the last choice.
+    [{ b: "Soft" }, { a: "ready", b: "ready", c: "none" }, "a"],
+    [{ b: "Soft" }, { a: "leaving", b: "ready", c: "none" }, "abc"],
+    [{ b: "Soft" }, { a: "none", b: "ready", c: "none" }, "abc"],
+    [{ b: "Soft", c: "Soft" }, { a: "ready", b: "ready", c: "ready" }, "a"],
     [{ b: "Hard" }, { a: "ready", b: "ready", c: "none" }, "ac"],
     [{ a: "Soft" }, { a: "ready", b: "ready", c: "ready" }, "bc"],
     [{ a: "Soft" }, { a: "ready", b: "none", c: "none" }, "abc"],

@@ -70,7 +70,10 @@ function chooseForPort(rules: GlobalRules, readiness: ReadonlyMap<string, Readin
     isActive: clusters.some((it) => healthOf(readiness.get(it)).isActive),
     isHealthy: clusters.some((it) => healthOf(readiness.get(it)).isHealthy),
   };
-  const sides = chooseSides(affinityOf(rules), healthOf(readiness.get(rules.own)), remote);
+  const own = healthOf(readiness.get(rules.own));
+  const isLastChoice = !hasHealthy && open.length > preferred.length && !rules.drained.has(rules.own);
+  const affinity = isLastChoice && own.isActive ? "local" : affinityOf(rules);
+  const sides = chooseSides(affinity, own, remote);
   return { ...sides, clusters: new Set(clusters) };
 }
 

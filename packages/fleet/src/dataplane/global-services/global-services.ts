@@ -14,7 +14,7 @@ import type { DesiredElements } from "../service-proxy/desired.ts";
 import { createFlowTable } from "../service-proxy/flows.ts";
 import { SlicesByService } from "../service-proxy/slices-by-service.ts";
 import { TableLoop } from "../service-proxy/table-loop.ts";
-import { isRemote, planGlobalService, serviceOfSlice } from "./plan.ts";
+import { mayNeedAgent, planGlobalService, serviceOfSlice } from "./plan.ts";
 import { GLOBAL_LAYOUT, GLOBAL_TABLE } from "./table.ts";
 
 /** All started by the caller. */
@@ -33,14 +33,14 @@ const MAX_RETRY_MS = 10_000;
 
 /**
  * Balances global Services on this node where the cluster's service proxy cannot: while its cluster is in a network, and has slices of other
- * clusters. Stopping it leaves the table as it is.
+ * clusters, or in maintenance. Stopping it leaves the table as it is.
  */
 export class GlobalServices implements Component {
   readonly #options: GlobalServicesOptions;
   readonly #key: ObjectKey;
   readonly #controller: Controller;
-  /** Names of the slices of other clusters. */
-  readonly #remote = new Set<ObjectKey>();
+  /** Names of the slices of other clusters, and of those in maintenance. */
+  readonly #special = new Set<ObjectKey>();
   readonly #subscriptions = new DisposableStack();
   #running: Running | undefined;
 
@@ -82,15 +82,15 @@ export class GlobalServices implements Component {
   }
 
   #note({ key, after }: Change<EndpointSlice>): void {
-    const { size } = this.#remote;
-    if (after !== undefined && isRemote(after)) this.#remote.add(key);
-    else this.#remote.delete(key);
-    if ((size === 0) !== (this.#remote.size === 0)) this.#controller.enqueue(this.#key);
+    const { size } = this.#special;
+    if (after !== undefined && mayNeedAgent(after)) this.#special.add(key);
+    else this.#special.delete(key);
+    if ((size === 0) !== (this.#special.size === 0)) this.#controller.enqueue(this.#key);
   }
 
   async #reconcile(signal: AbortSignal): Promise<void> {
     const isInNetwork = [...this.#options.networks.store.list()].some((it) => !isDeleting(it));
-    if (isInNetwork && this.#remote.size > 0) {
+    if (isInNetwork && this.#special.size > 0) {
       this.#running ??= new Running(this.#options);
       return;
     }
@@ -100,7 +100,7 @@ export class GlobalServices implements Component {
   }
 }
 
-/** What is done while there are slices of other clusters. */
+/** What is done while there are such slices. */
 class Running implements AsyncDisposable {
   readonly #options: GlobalServicesOptions;
   readonly #stack = new AsyncDisposableStack();

@@ -104,6 +104,18 @@ describe("a global Service in the table of its node", () => {
     });
   });
 
+  it("leads nowhere while all of its endpoints are in maintenance, also if no other cluster has one", () => {
+    const annotations = { "service.cilium.io/weight": "0" };
+    const service = {
+      ...HELLO,
+      metadata: { ...HELLO.metadata, annotations: { "service.cilium.io/global": "true" } },
+    };
+    const slices = [slice(undefined, { addresses: ["10.1.0.1"], annotations })];
+    const elements = planGlobalService({ service, slices, node: { name: "n1", zone: undefined } });
+    expect(elements.map(({ key, value }) => `${key} ${value}`)).toContain("10.96.0.9 . tcp . 80 goto refuse");
+    expect(elements.some((it) => it.set === "endpoints-4")).toBe(false);
+  });
+
   it("is decided for each port: where others lack one, its own endpoints serve that", () => {
     const service = {
       ...HELLO,

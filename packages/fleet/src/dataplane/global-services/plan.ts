@@ -8,7 +8,7 @@ import {
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { GLOBAL_SERVICE_LABEL, GLOBAL_SLICE_MANAGER, TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import { readinessOfEndpoints } from "#domain/eligible.ts";
-import { chooseSides, type SideHealth, sliceWeight } from "#domain/global-service.ts";
+import { chooseSides, isGlobalService, type SideHealth, sliceWeight } from "#domain/global-service.ts";
 import type { NodePlace, SliceShare } from "../service-proxy/backends.ts";
 import { type PlannedElement, planService } from "../service-proxy/plan.ts";
 import { GLOBAL_SETS } from "./table.ts";
@@ -31,12 +31,12 @@ export function serviceOfSlice({ metadata: { namespace, labels } }: EndpointSlic
   return name === undefined ? undefined : objectKey(namespace, name);
 }
 
-export function isRemote({ metadata: { labels } }: EndpointSlice): boolean {
+function isRemote({ metadata: { labels } }: EndpointSlice): boolean {
   return labels?.[MANAGED_BY_LABEL] === GLOBAL_SLICE_MANAGER;
 }
 
 export function planGlobalService({ service, slices, node }: GlobalView): readonly PlannedElement[] {
-  if (!needsAgent(slices)) return [];
+  if (!needsAgent(service, slices)) return [];
   const {
     clusterIP,
     clusterIPs = clusterIP === undefined ? [] : [clusterIP],
@@ -82,7 +82,7 @@ function slicesAt(
 
 /** Without those in maintenance. */
 function usedSlices(slices: readonly EndpointSlice[], prefersOthers: boolean): EndpointSlice[] {
-  const open = slices.filter((it) => sliceWeight(it.metadata.annotations) !== 0);
+  const open = slices.filter((it) => !isInMaintenance(it));
   if (!prefersOthers) return open;
   const health = (isSide: (it: EndpointSlice) => boolean): SideHealth => {
     const found = new Set(open.filter(isSide).map((it) => readinessOfEndpoints(it.endpoints, () => true)));
@@ -106,10 +106,20 @@ function shareOf(slice: EndpointSlice): SliceShare {
 }
 
 /** Whether other service proxies see too much, too little, or weights that they do not know. */
-function needsAgent(slices: readonly EndpointSlice[]): boolean {
+function needsAgent(service: Service, slices: readonly EndpointSlice[]): boolean {
+  if (isGlobalService(service) && slices.some(isInMaintenance)) return true;
   const remote = slices.filter(isRemote);
   const isHidden = remote.some((it) => it.metadata.labels?.[SERVICE_NAME_LABEL] === undefined);
   return remote.length > 0 && (isHidden || prefersRemote(slices) || slices.some(hasWeight));
+}
+
+function isInMaintenance({ metadata: { annotations } }: EndpointSlice): boolean {
+  return sliceWeight(annotations) === 0;
+}
+
+/** Whether the slice may ask for something that only this agent does. */
+export function mayNeedAgent(slice: EndpointSlice): boolean {
+  return isRemote(slice) || isInMaintenance(slice);
 }
 
 function hasWeight({ metadata: { annotations } }: EndpointSlice): boolean {

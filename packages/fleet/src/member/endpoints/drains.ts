@@ -60,8 +60,10 @@ export class Drains {
 
   #namesOfServicesIn(clusters: ReadonlySet<string>): ObjectKey[] {
     if (clusters.size === 0) return [];
+    // A drained cluster sends its own requests elsewhere, also for a global Service that it does not share.
+    const isOwn = clusters.has(this.#session.cluster);
     return [...this.#session.fleet.importedServices.list()]
-      .filter(({ spec }) => spec.clusters.some((it) => clusters.has(it.cluster)))
+      .filter(({ spec }) => isOwn || spec.clusters.some((it) => clusters.has(it.cluster)))
       .flatMap((it) => namesOf(this.#session, serviceOfImported(it)));
   }
 }
