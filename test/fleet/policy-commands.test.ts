@@ -6,7 +6,8 @@ import { explain } from "@fairlead/fleet/cli/policy/explain.ts";
 import { lint } from "@fairlead/fleet/cli/policy/lint.ts";
 import { readCluster } from "@fairlead/fleet/cli/policy/read.ts";
 import { ClusterView } from "@fairlead/fleet/cli/policy/view.ts";
-import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import { whatIf } from "@fairlead/fleet/cli/policy/what-if.ts";
+import { NODES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
 import { addNode, createProfile, setProfile } from "../support/mesh.ts";
@@ -58,6 +59,23 @@ it("explains and checks policies by what the members know of each other", async 
   expect(explain(views, ends[1], ends[1], trafficOf("8080", destination)).verdict).toBe("Denied");
   expect(lint(views)).toEqual([]);
 }, 40_000);
+
+it("lists who gains or loses if the profile has other defaults", async () => {
+  for (const name of ["a", "b"]) {
+    const service = { namespace: "shop", name: "cart", annotations: { "service.cilium.io/global": "true" } };
+    await fleet.client(name).create(SERVICES, { metadata: service, spec: { ports: [{ port: 80 }] } });
+  }
+  const clusters = await Promise.all(["a", "b"].map((it) => readCluster(fleet.client(it), it, signal)));
+  const { services, clusters: views } = whatIf(clusters, { defaultGlobalNamespace: false });
+  expect(services.map((it) => `${it.cluster} ${it.change} ${it.service} of ${it.endpointsOf}`)).toEqual([
+    "a loses shop/cart of b",
+    "b loses shop/cart of a",
+  ]);
+  const lost = views.find((it) => it.cluster === "b")?.changes ?? [];
+  expect(new Set(lost.map((it) => `${it.change} ${it.from} ${it.to}`))).toEqual(
+    new Set(["loses a/shop/front b/shop/cart"]),
+  );
+});
 
 it("finds policies that cannot hold across clusters where a network plugin enforces policies itself", async () => {
   await fleet.client("b").mergePatch(NODES, objectKey(undefined, "n1"), {

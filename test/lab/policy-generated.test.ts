@@ -18,7 +18,7 @@ import type { RawPacket } from "./raw-packets.ts";
 
 const fixture = netnsFixture();
 /** Seeds. Each is a world with policies, which changes step by step. */
-const SEEDS = Number(process.env["POLICY_SEEDS"] ?? (isFull ? 1250 : 16));
+const SEEDS = Number(process.env["POLICY_SEEDS"] ?? (isFull ? 1250 : 32));
 const STEPS = 8;
 /** After each step. */
 const PROBES = 120;

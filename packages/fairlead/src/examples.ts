@@ -83,6 +83,10 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead policy log -f --contexts member-1,member-2",
     "fairlead policy log --all --namespace shop -o text",
   ],
+  "policy what-if": [
+    "fairlead policy what-if --policy-default-local-cluster false --contexts member-1,member-2",
+    "fairlead policy what-if --default-global-namespace false --contexts member-1,member-2 -o json",
+  ],
   "policy lint": ["fairlead policy lint --contexts member-1,member-2"],
   "mesh wait": ["fairlead mesh wait prod --timeout 300"],
   updaterun: [

@@ -5,12 +5,12 @@ import { MESH_CHECKS } from "@fairlead/fleet/cli/mesh/checks.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
 import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
 import { listOption, resultOption } from "#shared/output.ts";
+import { CIDR_MATCH_FLAG, globalNamespaceOption, localClusterOption } from "#shared/profile-settings.ts";
 
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
 const NAME = ["<name>", "the profile's name"] as const;
-const BOOLEANS = ["true", "false"] as const;
 
 /** Networks of members: declared, looked at, and applied when the user says so. */
 export function command(): Program {
@@ -43,22 +43,9 @@ function addCreate(mesh: Command): void {
       new Option("--attach <pods>", "pods with fleet addresses in a parallel network").choices(ATTACH_MODES),
     )
     .option("--version <version>", "version of fairlead node that members install")
-    .addOption(
-      new Option(
-        "--default-global-namespace <bool>",
-        "share namespaces without the annotation clustermesh.cilium.io/global; default: true",
-      ).choices(BOOLEANS),
-    )
-    .addOption(
-      new Option(
-        "--policy-default-local-cluster <bool>",
-        "peers of policies that name no cluster are local; default: true",
-      ).choices(BOOLEANS),
-    )
-    .option(
-      "--policy-cidr-match-mode <kinds>",
-      'what CIDRs in Cilium\'s kinds of policies match, too: nodes, pods, or both with a comma; "" for neither, the default',
-    )
+    .addOption(globalNamespaceOption())
+    .addOption(localClusterOption())
+    .option(...CIDR_MATCH_FLAG)
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).create(name, flags));
 }

@@ -3,8 +3,6 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import {
-  CIDR_MATCHES,
-  type CidrMatch,
   type ApplyMode,
   type AttachMode,
   CLUSTER_MESH_PROFILES,
@@ -36,6 +34,7 @@ import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { matcherOfPairs } from "@fairlead/kube/objects/selector.ts";
 import { type HubContext, type HubFlags, onHub } from "#shared/on-hub.ts";
+import { type ProfileSettingFlags, readProfileSettings } from "#shared/profile-settings.ts";
 import { preflight, type PreflightFlags } from "./preflight.ts";
 
 /** The code to end with where something is not connected: told apart from a command that failed. */
@@ -48,15 +47,12 @@ function print(text: string): void {
 type WithResult = HubFlags & { readonly output: ResultOutput };
 type WithList = HubFlags & { readonly output: ListOutput };
 
-interface CreateFlags extends WithResult {
+interface CreateFlags extends WithResult, ProfileSettingFlags {
   readonly memberSelector?: string | undefined;
   readonly network?: NetworkMode | undefined;
   readonly apply?: ApplyMode | undefined;
   readonly attach?: AttachMode | undefined;
   readonly version?: string | undefined;
-  readonly defaultGlobalNamespace?: "true" | "false" | undefined;
-  readonly policyDefaultLocalCluster?: "true" | "false" | undefined;
-  readonly policyCidrMatchMode?: string | undefined;
 }
 
 export function create(name: string, flags: CreateFlags): Promise<void> {
@@ -65,15 +61,15 @@ export function create(name: string, flags: CreateFlags): Promise<void> {
     if (memberSelector !== undefined) checkSelector("--member-selector", memberSelector);
     if (attach !== undefined && mode !== "parallel")
       throw new FleetError("OPTION_INVALID", "--attach needs --network parallel");
-    const spec: Partial<ClusterMeshProfile["spec"]> = defined({
-      memberSelector: memberSelector === undefined ? undefined : { byLabel: memberSelector },
-      network: mode === undefined ? undefined : { mode, ...defined({ attach }) },
-      apply: when,
-      version,
-      defaultGlobalNamespace: parseBoolean(flags.defaultGlobalNamespace),
-      policyDefaultLocalCluster: parseBoolean(flags.policyDefaultLocalCluster),
-      policyCIDRMatchMode: parseCidrMatches(flags.policyCidrMatchMode),
-    });
+    const spec: Partial<ClusterMeshProfile["spec"]> = {
+      ...defined({
+        memberSelector: memberSelector === undefined ? undefined : { byLabel: memberSelector },
+        network: mode === undefined ? undefined : { mode, ...defined({ attach }) },
+        apply: when,
+        version,
+      }),
+      ...readProfileSettings(flags),
+    };
     const { profile, isNew } = await createProfile(hub, { name, spec }, signal);
     const next =
       profile.spec.apply === "Manual"
@@ -91,22 +87,6 @@ function checkSelector(flag: string, text: string): Record<string, string> {
     const message = Error.isError(cause) ? cause.message : "";
     throw new FleetError("OPTION_INVALID", `${flag}: ${message}`, { cause });
   }
-}
-
-function parseBoolean(text: "true" | "false" | undefined): boolean | undefined {
-  return text === undefined ? undefined : text === "true";
-}
-
-function parseCidrMatches(text: string | undefined): CidrMatch[] | undefined {
-  if (text === undefined) return undefined;
-  const words = text.split(",").filter((it) => it !== "");
-  const wrong = words.find((it) => !CIDR_MATCHES.some((known) => known === it));
-  if (wrong !== undefined)
-    throw new FleetError(
-      "OPTION_INVALID",
-      `--policy-cidr-match-mode: ${JSON.stringify(wrong)} is not one of ${CIDR_MATCHES.join(", ")}`,
-    );
-  return CIDR_MATCHES.filter((it) => words.includes(it));
 }
 
 interface ApplyFlags extends WithResult, PreflightFlags {

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { Command, Option } from "@commander-js/extra-typings";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { renderData, type ResultOutput } from "@fairlead/fleet/cli/output.ts";
@@ -18,11 +19,18 @@ import {
 import { parseManifests } from "@fairlead/fleet/cli/policy/manifests.ts";
 import { readCluster } from "@fairlead/fleet/cli/policy/read.ts";
 import { type ClusterObjects, ClusterView } from "@fairlead/fleet/cli/policy/view.ts";
+import { renderWhatIf, whatIf } from "@fairlead/fleet/cli/policy/what-if.ts";
 import { FLOW_LOG_ALL, FLOW_LOG_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
 import { logOption, resultOption } from "#shared/output.ts";
+import {
+  CIDR_MATCH_FLAG,
+  globalNamespaceOption,
+  localClusterOption,
+  readProfileSettings,
+} from "#shared/profile-settings.ts";
 
 const CONTEXT_FLAG = [
   "--context <name>",
@@ -76,6 +84,27 @@ export function command(): Command {
         const others = contexts === undefined ? [] : await readAll({ ...flags, contexts }, deps, signal);
         const result = diffOf(withPodsOf(before, others), changed, flags.delete);
         print(result, renderDiff(result), flags.output);
+      }),
+    );
+  policy
+    .command("what-if")
+    .description("show which pods and global Services gain or lose if settings of the profile change")
+    .addOption(globalNamespaceOption())
+    .addOption(localClusterOption())
+    .option(...CIDR_MATCH_FLAG)
+    .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXTS_FLAG)
+    .addOption(resultOption())
+    .action((flags) =>
+      runForPeople("policy what-if", async ({ deps, signal }) => {
+        const terms = readProfileSettings(flags);
+        if (Object.keys(terms).length === 0)
+          throw new FleetError(
+            "OPTION_INVALID",
+            "no setting changes: pass --default-global-namespace, --policy-default-local-cluster or --policy-cidr-match-mode",
+          );
+        const result = whatIf(await readAll(flags, deps, signal), terms);
+        print(result, renderWhatIf(result), flags.output);
       }),
     );
   policy

@@ -65,6 +65,7 @@ it("every command that prints data takes -o with the same words", async () => {
     "placement approve": RESULT_OUTPUTS,
     "policy explain": RESULT_OUTPUTS,
     "policy diff": RESULT_OUTPUTS,
+    "policy what-if": RESULT_OUTPUTS,
     "policy lint": RESULT_OUTPUTS,
     "policy log": LOG_OUTPUTS,
     "lab list": LIST_OUTPUTS,

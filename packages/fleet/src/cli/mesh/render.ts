@@ -60,6 +60,7 @@ export function renderPlan(plan: MeshPlan, members: readonly MemberCluster[], ou
   if (plan.settings.length > 0)
     parts.push(`Settings that change for all members: ${plan.settings.join(", ")}`);
   const hints = plan.settings.flatMap((it) => HINTS[it] ?? []);
+  if (hints.length > 0) hints.push(LISTED);
   parts.push(...hints);
   if (plan.changes.length > 0) parts.push(renderTable(CHANGES, plan.changes));
   if (plan.problems.length > 0)
@@ -68,6 +69,9 @@ export function renderPlan(plan: MeshPlan, members: readonly MemberCluster[], ou
   else parts.push(`Plan ${plan.target.operation}: ${plan.changes.length} objects change.`);
   return parts.join("\n\n");
 }
+
+const LISTED =
+  '"fairlead policy what-if" lists these Services and pods, as the members whose contexts you name have them.';
 
 /** The Services and pods that gain or lose by a setting. */
 const HINTS: Readonly<Record<string, string>> = {

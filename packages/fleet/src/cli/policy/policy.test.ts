@@ -8,6 +8,7 @@ import { addressesOf, endOf, trafficOf } from "./ends.ts";
 import { explain, renderExplanation } from "./explain.ts";
 import { lint, renderLint } from "./lint.ts";
 import { type ClusterObjects, ClusterView } from "./view.ts";
+import { renderWhatIf, whatIf } from "./what-if.ts";
 
 const CLUSTER = "io.cilium.k8s.policy.cluster";
 
@@ -46,6 +47,7 @@ function objects(cluster: string, ...policies: readonly NetworkPolicy[]): Cluste
     objects: { cidrGroups: [], services: [] },
     apiServers: [],
     mode: "flat",
+    sharing: { isGlobalByDefault: true, annotated: new Map(), services: [] },
   };
 }
 
@@ -146,6 +148,64 @@ describe("fairlead policy diff", () => {
 
   it("refuses manifests of other kinds", () => {
     expect(() => policiesOf([{ kind: "Pod", metadata: { name: "p" } }])).toThrow("the manifest has a Pod");
+  });
+});
+
+describe("fairlead policy what-if", () => {
+  const admitFront = policy("admit", {
+    podSelector: app("cart"),
+    ingress: [{ from: [{ podSelector: app("front") }], ports: [{ port: "http" }] }],
+  });
+  const admitWest = policy("west", {
+    podSelector: app("front"),
+    ingress: [{ from: [{ podSelector: app("front", "west") }], ports: [{ port: "http" }] }],
+  });
+  function cluster(name: string, ...policies: readonly NetworkPolicy[]): ClusterObjects {
+    const of = objects(name, ...policies);
+    const services = ["cart", "front"].map((it) => ({
+      namespace: "shop",
+      name: it,
+      isShared: it === "cart" || name === "west",
+    }));
+    return { ...of, sharing: { ...of.sharing, services } };
+  }
+
+  it("lists the pods and the Services that gain or lose by a default", async () => {
+    const clusters = [cluster("east", admitFront, admitWest), cluster("west")];
+    const texts = [
+      renderWhatIf(whatIf(clusters, { policyDefaultLocalCluster: false })),
+      renderWhatIf(whatIf(clusters, { defaultGlobalNamespace: false })),
+      renderWhatIf(whatIf(clusters, { defaultGlobalNamespace: true, policyDefaultLocalCluster: true })),
+    ];
+    await expect(texts.join("\n\n---\n\n")).toMatchFileSnapshot("goldens/what-if.txt");
+  });
+
+  it("changes nothing for namespaces whose annotation decides", () => {
+    const clusters = ["east", "west"].map((name) => {
+      const of = cluster(name, admitWest);
+      return { ...of, sharing: { ...of.sharing, annotated: new Map([["shop", true]]) } };
+    });
+    expect(whatIf(clusters, { defaultGlobalNamespace: false })).toMatchObject({
+      clusters: [{ changes: [] }, { changes: [] }],
+      services: [],
+    });
+  });
+
+  it("lists a bounded number of changes, and counts the others", () => {
+    const many = Array.from({ length: 120 }, (_, at): PolicyPod => {
+      const made = pod("west", "front", `10.2.1.${at}`);
+      return { ...made, name: `front-${at}`, labels: { app: "front", at: `${at}` } };
+    });
+    const carts = Array.from({ length: 60 }, (_, at): PolicyPod => {
+      const made = pod("east", "cart", `10.1.1.${at}`);
+      return { ...made, name: `cart-${at}`, labels: { app: "cart", at: `${at}` } };
+    });
+    const east = { ...cluster("east", admitFront), pods: [...many, ...carts] };
+    const found = whatIf([east], { policyDefaultLocalCluster: false });
+    expect(found.clusters[0]?.changes).toHaveLength(5000);
+    expect(found.clusters[0]?.changesLeftOut).toBe(120 * 60 - 5000);
+    expect(renderWhatIf(found).split("\n").length).toBeLessThan(210);
+    expect(renderWhatIf(found)).toContain("and 7000 more changes");
   });
 });
 

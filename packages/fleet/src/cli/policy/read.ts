@@ -22,6 +22,8 @@ import { MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
 import { namespaceOf, nodeOf, podOf, toldBy } from "#dataplane/policy/objects.ts";
+import { GLOBAL_NAMESPACE_ANNOTATION, isGlobalNamespace } from "#domain/global-namespace.ts";
+import { isGlobalService, readGlobalSettings } from "#domain/global-service.ts";
 import { reportedEngineOf } from "#domain/policy-engine.ts";
 import type { PolicyKind } from "#policy/compile/compile.ts";
 import type { PolicyService } from "#policy/compile/draft.ts";
@@ -78,6 +80,19 @@ export async function readCluster(
     objects: { cidrGroups, services: services.map((it) => serviceOf(it, slices)) },
     apiServers: addressesOf(slices, "default", "kubernetes"),
     mode: network.spec.mode,
+    sharing: {
+      isGlobalByDefault: network.spec.defaultGlobalNamespace ?? true,
+      annotated: new Map(
+        namespaces
+          .filter((it) => it.metadata.annotations?.[GLOBAL_NAMESPACE_ANNOTATION] !== undefined)
+          .map((it) => [it.metadata.name, isGlobalNamespace(it)]),
+      ),
+      services: services.filter(isGlobalService).map((it) => ({
+        namespace: it.metadata.namespace ?? "",
+        name: it.metadata.name,
+        isShared: readGlobalSettings(it).isShared,
+      })),
+    },
     ...defined({ engine: reportedEngineOf(nodes) }),
   };
 }

@@ -37,6 +37,21 @@ export interface ClusterObjects extends PolicySettings {
   readonly engine?: PolicyEngine;
   /** Of the network that the cluster is in. */
   readonly mode: NetworkMode;
+  readonly sharing: Sharing;
+}
+
+/** What a cluster shares with others, by its annotations. */
+export interface Sharing {
+  /** `spec.defaultGlobalNamespace`. */
+  readonly isGlobalByDefault: boolean;
+  /** Namespaces whose annotation says whether they are global. */
+  readonly annotated: ReadonlyMap<string, boolean>;
+  /** Those that are global. */
+  readonly services: readonly {
+    readonly namespace: string;
+    readonly name: string;
+    readonly isShared: boolean;
+  }[];
 }
 
 export class ClusterView {
