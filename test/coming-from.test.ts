@@ -32,3 +32,40 @@ describe("the page on coming from fleet-networking", () => {
     expect(missing).toEqual([]);
   });
 });
+
+/** Subcommands of `cilium` 0.18 to 0.19, and those of `cilium clustermesh`. */
+const CILIUM = {
+  cilium:
+    "status version install upgrade uninstall config context completion connectivity encrypt hubble features bgp multicast sysdump",
+  "cilium clustermesh": "enable connect disconnect disable status inspect-policy-default-local-cluster",
+};
+
+describe("the page on the commands of Cilium", () => {
+  const text = readFileSync(join(root, "docs/reference/cilium-commands.md"), "utf8");
+  const lines = text
+    .split("\n")
+    .filter((it) => it.startsWith("| `"))
+    .map((it) => it.split(" | ").map((cell) => cell.replaceAll(/^\| ?| ?\|$/g, "").trim()));
+
+  it("has each command once, and says whether it works, is replaced or refused", () => {
+    const commands = lines.map(([command = ""]) => command);
+    expect(commands).toHaveLength(new Set(commands).size);
+    const states = new Set(lines.map(([, state]) => state));
+    expect(states).toEqual(new Set(["works", "replaced", "refused", "none"]));
+    const missing = Object.entries(CILIUM).flatMap(([program, words]) =>
+      words
+        .split(" ")
+        .filter((word) => !text.includes(`\`${program} ${word}`) && !text.includes(`, \`${word}\``)),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it("names what takes the place of each command that is replaced or refused", () => {
+    const vague = lines.filter(
+      ([, state, here = ""]) =>
+        (state === "replaced" || state === "refused") &&
+        !/`(?:fairlead|kubectl|nft|conntrack|wg) /.test(here),
+    );
+    expect(vague).toEqual([]);
+  });
+});
