@@ -15,6 +15,7 @@ const SAMPLED = [
   "test/lab/parallel-network",
   "test/lab/global-services",
   "test/lab/policy-generated",
+  "test/lab/policy-names",
   "test/lab/profile-isolation",
 ];
 

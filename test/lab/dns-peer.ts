@@ -2,7 +2,9 @@
  * A DNS server, or a client, in the network of a pod.
  *
  * Usage: dns-peer.ts serve JSON: answers from `{"name.": ["address", ...]}` and reports each name that it was asked for as a line.
+ *          The names `h<number>.example.com.` have ten addresses each.
  *        dns-peer.ts ask SERVER NAME TYPE udp|tcp PORT: prints the response code and the addresses.
+ *        dns-peer.ts flood SERVER COUNT: asks for that many of the numbered names, 64 at a time, and prints how many had an answer.
  */
 
 import { systemClock } from "@fairlead/base/clock.ts";
@@ -17,6 +19,7 @@ import { type Message, type ResourceRecord, TYPE } from "@fairlead/dns/wire/type
 
 const [verb, ...words] = process.argv.slice(2);
 if (verb === "serve") await serve(JSON.parse(words[0] ?? "{}") as Zone);
+else if (verb === "flood") await flood(words);
 else await ask(words);
 
 type Zone = Readonly<Record<string, readonly string[]>>;
@@ -26,8 +29,9 @@ async function serve(zone: Zone): Promise<void> {
     const query = decodeMessage(bytes);
     const [question] = query.questions;
     const name = question?.name.toLowerCase() ?? "";
-    process.stdout.write(`${name}\n`);
-    const answers = (zone[name] ?? [])
+    const number = /^h(\d+)\.example\.com\.$/.exec(name)?.[1];
+    if (number === undefined) process.stdout.write(`${name}\n`);
+    const answers = (number === undefined ? (zone[name] ?? []) : numbered(Number(number)))
       .map((it) => recordOf(name, it))
       .filter((it) => TYPE[it.data.type as "A"] === question?.type);
     return encodeMessage({ ...query, response: true, answers });
@@ -47,8 +51,36 @@ function recordOf(name: string, text: string): ResourceRecord {
   return { name, class: 1, ttl: 60, data };
 }
 
-async function ask([server = "", name = "", type, transport, port]: readonly string[]): Promise<void> {
-  const query: Message = {
+function numbered(number: number): readonly string[] {
+  return Array.from({ length: 10 }, (_, at) => formatAddress(0x0b00_0000 + number * 10 + at));
+}
+
+async function flood([server = "", count]: readonly string[]): Promise<void> {
+  let next = 0;
+  let answered = 0;
+  const one = async (): Promise<void> => {
+    while (next < Number(count)) {
+      const number = next++;
+      const options = {
+        server: { host: server, port: 53, family: familyOfText(server) ?? "IPv4" },
+        timeoutMs: 1500,
+        clock: systemClock,
+      };
+      try {
+        const query = queryOf(`h${number}.example.com.`, TYPE.A);
+        const { rcode } = await overUdp(encodeMessage(query), (it) => decodeMessage(it), options);
+        if (rcode === 0) answered++;
+      } catch {
+        // Over a bound.
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: 64 }, one));
+  process.stdout.write(`${answered}`);
+}
+
+function queryOf(name: string, type: number): Message {
+  return {
     id: 7,
     response: false,
     opcode: 0,
@@ -59,11 +91,15 @@ async function ask([server = "", name = "", type, transport, port]: readonly str
     authenticData: false,
     checkingDisabled: false,
     rcode: 0,
-    questions: [{ name, type: type === "AAAA" ? TYPE.AAAA : TYPE.A, class: 1 }],
+    questions: [{ name, type, class: 1 }],
     answers: [],
     authorities: [],
     additionals: [],
   };
+}
+
+async function ask([server = "", name = "", type, transport, port]: readonly string[]): Promise<void> {
+  const query = queryOf(name, type === "AAAA" ? TYPE.AAAA : TYPE.A);
   const options = {
     server: { host: server, port: Number(port), family: familyOfText(server) ?? "IPv4" },
     timeoutMs: 1500,

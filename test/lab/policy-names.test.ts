@@ -7,11 +7,14 @@ import { NODES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { isFull } from "../support/sample.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { PolicyWorld } from "./policy-world.ts";
 
 const SCRIPT = new URL("dns-peer.ts", import.meta.url).pathname;
 const SERVICE = "10.96.0.10";
+/** Names that a hostile pod asks for. */
+const FLOOD = isFull ? 100_000 : 2000;
 
 let world: PolicyWorld;
 /** Names that the server was asked for. */
@@ -70,6 +73,7 @@ const POLICY = {
           { matchName: "web.example.com" },
           { matchName: "pod.example.com" },
           { matchName: "many.example.com" },
+          { matchPattern: "h*.example.com" },
         ],
         toPorts: [{ ports: [{ port: "80", protocol: "TCP" }] }],
       },
@@ -84,6 +88,7 @@ describeOnKernel("policies about names", () => {
       [
         { namespace: "x", name: "a", node: 1 },
         { namespace: "x", name: "b", node: 1 },
+        { namespace: "x", name: "hostile", labels: { pod: "a" }, node: 1 },
         { namespace: "x", name: "dns", node: 2 },
         { namespace: "out", name: "web", node: 2, isOutside: true },
         { namespace: "out", name: "other", node: 2, isOutside: true },
@@ -157,6 +162,27 @@ describeOnKernel("policies about names", () => {
     const table = await world.table(1);
     expect(table.match(/198\.51\.100\.\d+/g)?.length).toBe(50);
   });
+
+  it("are bounded for a pod that asks for very many, while others get their answers", async () => {
+    const { command, args } = inNetns(world.pod("x/hostile").netns, process.execPath, [
+      SCRIPT,
+      "flood",
+      SERVICE,
+      `${FLOOD}`,
+    ]);
+    const state = { isOver: false };
+    const flood = exec(command, args, { timeoutMs: 300_000 }).finally(() => (state.isOver = true));
+    let others = 0;
+    while (!state.isOver) {
+      expect(await dns("x/a", SERVICE, "web.example.com.")).toContain("0 ");
+      others++;
+    }
+    expect(Number((await flood).stdout)).toBeGreaterThan(FLOOD * 0.95);
+    expect(others).toBeGreaterThan(1);
+    const table = await world.table(1);
+    expect(table.match(/\b11\.\d+\.\d+\.\d+/g)?.length).toBe(10_000);
+    expect(await web()).toBe(true);
+  }, 300_000);
 
   it("leave other pods alone, which do not reach the proxy", async () => {
     const direct = ["x/a", "x/b", "x/dns"].map((it) =>

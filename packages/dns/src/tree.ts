@@ -54,11 +54,13 @@ export type RecordSets = readonly RecordSet[];
 
 /** One name. There are at least as many of these as endpoints, so they use lists instead of Maps. */
 interface Node {
-  /** Nearly always one. */
-  parts: readonly NodePart[];
+  /** Nearly always one. Many are in a Map, by owner: an address that many services claim has all their names. */
+  parts: readonly NodePart[] | Map<string, NodePart>;
   /** How many names exist directly beneath. */
   below: number;
   sets: RecordSets;
+  /** Whether `sets` are those of other parts. They are merged when the name is asked for. */
+  isStale: boolean;
 }
 
 interface NodePart {
@@ -69,6 +71,8 @@ interface NodePart {
 }
 
 const NOTHING: readonly never[] = [];
+/** As many parts are in a list. */
+const FEW = 8;
 
 export function setOf(sets: RecordSets, type: number): RecordSet | undefined {
   for (const set of sets) if (set.type === type) return set;
@@ -124,7 +128,11 @@ export class RecordTree {
     if (this.#pending.size > 0) this.#makePending(name);
     const node = this.#nodes.get(name);
     if (node === undefined) return undefined;
-    if (node.sets.length === 0 && node.parts.some((part) => part.isReserved)) return undefined;
+    if (node.isStale) {
+      node.sets = mergedSets(node);
+      node.isStale = false;
+    }
+    if (node.sets.length === 0 && listOf(node).some((part) => part.isReserved)) return undefined;
     return node.sets;
   }
 
@@ -163,21 +171,29 @@ export class RecordTree {
 
   #set(name: string, part: NodePart): void {
     const node = this.#nodes.get(name) ?? this.#add(name);
-    node.parts = [...node.parts.filter((it) => it.owner !== part.owner), part];
-    node.sets = mergedSets(node);
+    if (node.parts instanceof Map) {
+      // The newest is last.
+      node.parts.delete(part.owner);
+      node.parts.set(part.owner, part);
+    } else {
+      const parts = [...node.parts.filter((it) => it.owner !== part.owner), part];
+      node.parts = parts.length <= FEW ? parts : new Map(parts.map((it) => [it.owner, it]));
+    }
+    node.isStale = true;
   }
 
   #drop(name: string, owner: string): void {
     const node = this.#nodes.get(name);
     if (node === undefined) return;
-    node.parts = node.parts.filter((it) => it.owner !== owner);
-    node.sets = mergedSets(node);
+    if (node.parts instanceof Map) node.parts.delete(owner);
+    else node.parts = node.parts.filter((it) => it.owner !== owner);
+    node.isStale = true;
     this.#prune(name, node);
   }
 
   /** Adds a name, and the names above it that are missing. */
   #add(name: string): Node {
-    const node: Node = { parts: NOTHING, below: 0, sets: NOTHING };
+    const node: Node = { parts: NOTHING, below: 0, sets: NOTHING, isStale: false };
     this.#nodes.set(name, node);
     const above = parentOf(name);
     if (above !== undefined) (this.#nodes.get(above) ?? this.#add(above)).below += 1;
@@ -186,7 +202,8 @@ export class RecordTree {
 
   /** Removes a name that nothing keeps, and the names above it that it alone kept. */
   #prune(name: string, node: Node): void {
-    if (node.parts.length > 0 || node.below > 0) return;
+    const { parts } = node;
+    if ((parts instanceof Map ? parts.size : parts.length) > 0 || node.below > 0) return;
     this.#nodes.delete(name);
     const above = parentOf(name);
     const parent = above === undefined ? undefined : this.#nodes.get(above);
@@ -221,15 +238,20 @@ function partsOf(
   return parts;
 }
 
+function listOf({ parts }: Node): readonly NodePart[] {
+  return parts instanceof Map ? [...parts.values()] : parts;
+}
+
 /** The records of all owners by type. Sets keep their turn. */
 function mergedSets(node: Node): RecordSets {
-  const records = node.parts.length === 1 ? node.parts[0]?.records : node.parts.flatMap((it) => it.records);
+  const parts = listOf(node);
+  const records = parts.length === 1 ? parts[0]?.records : parts.flatMap((it) => it.records);
   if (records === undefined || records.length === 0) return NOTHING;
   const sets: RecordSet[] = [];
   for (const [type, own] of Map.groupBy(records, (record) => typeCode(record.data))) {
     // A name with one type of records, as that of most hosts, has them in one list only.
     const shared = own.length === records.length ? records : own;
-    const shares = sharesOf(node, type);
+    const shares = sharesOf(parts, type);
     sets.push({
       type,
       records: shared,
@@ -241,8 +263,8 @@ function mergedSets(node: Node): RecordSets {
 }
 
 /** The records of one type in each share; a share without such records is not chosen. */
-function sharesOf(node: Node, type: number): readonly Share[] {
-  const shares = node.parts.flatMap((part) => part.shares ?? NOTHING);
+function sharesOf(parts: readonly NodePart[], type: number): readonly Share[] {
+  const shares = parts.flatMap((part) => part.shares ?? NOTHING);
   return shares
     .map(({ weight, records }) => ({ weight, records: records.filter((it) => typeCode(it.data) === type) }))
     .filter((it) => it.records.length > 0);

@@ -86,6 +86,20 @@ it("is bounded in addresses of a name and in names of a pod, and the newest stay
   expect([next?.added.length, next?.removed.length]).toEqual([1000, 50]);
 });
 
+it("is bounded in the addresses of all names of a pod, which other pods keep", () => {
+  const cache = cacheOf(WILD);
+  const own = addresses(1000, "192.0.2.1");
+  cache.answered({ pod: OTHER, name: "a.example.com", patterns: [WILD], addresses: own });
+  for (let at = 0; at < 300; at++) {
+    const all = Array.from({ length: 50 }, (_, of) => `198.${18 + (at >> 8)}.${at & 255}.${of}`);
+    answer(cache, `n${at}.example.com`, 1000, ...all);
+  }
+  const [change] = cache.take();
+  expect(change?.added.length).toBe(10_000 + 1);
+  expect(change?.added).toContain(parseAddress("192.0.2.1"));
+  expect(change?.added).toContain(parseAddress("198.19.43.49"));
+});
+
 it("has nothing left of a pattern that is gone", () => {
   const cache = cacheOf(WILD);
   answer(cache, "a.example.com", 1000, "192.0.2.1");

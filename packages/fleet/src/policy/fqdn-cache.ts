@@ -6,8 +6,9 @@ import type { SetChange } from "./state.ts";
 
 /** So many addresses of one name count for one pod; the oldest go. As with Cilium. */
 const MAX_ADDRESSES = 50;
-/** So many names count for one pod; the oldest go. */
+/** So many names, and addresses of all of them, count for one pod; the oldest names go. */
 const MAX_NAMES = 1000;
+const MAX_OF_POD = 10_000;
 /** So many addresses outlive their TTL because connections use them. As with Cilium. */
 const MAX_KEPT = 10_000;
 
@@ -30,10 +31,12 @@ interface Entry {
 
 /**
  * The addresses in the sets of `toFQDNs`, from what DNS answered. Pure, and bounded whatever servers answer: for each pod 1000 names of 50
- * addresses. An address is in a set as long as one name of one pod leads to it.
+ * addresses, and 10,000 addresses in all. An address is in a set as long as one name of one pod leads to it.
  */
 export class FqdnCache {
   readonly #entries = new Map<IpAddress | "adopted", Map<string, Entry>>();
+  /** By pod. */
+  readonly #sizes = new Map<IpAddress | "adopted", number>();
   /** For each pattern that policies have: by how many entries an address is there. */
   readonly #sets = new Map<FqdnPattern, Map<IpAddress, number>>();
   readonly #before = new Map<FqdnPattern, Map<IpAddress, boolean>>();
@@ -73,7 +76,7 @@ export class FqdnCache {
 
   /** The pod is gone, or has no such policies any more. */
   podGone(pod: IpAddress): void {
-    for (const entry of this.#entries.get(pod)?.values() ?? []) this.#count(entry, -1);
+    for (const entry of this.#entries.get(pod)?.values() ?? []) this.#count(pod, entry, -1);
     this.#entries.delete(pod);
   }
 
@@ -129,16 +132,25 @@ export class FqdnCache {
     const former = names.get(name);
     names.delete(name);
     if (entry.addresses.size > 0) names.set(name, entry);
-    this.#count(entry, 1);
-    if (former !== undefined) this.#count(former, -1);
+    this.#count(pod, entry, 1);
+    if (former !== undefined) this.#count(pod, former, -1);
     if (names.size === 0) this.#entries.delete(pod);
-    const [oldest] = names;
-    if (names.size <= MAX_NAMES || oldest === undefined) return;
-    names.delete(oldest[0]);
-    this.#count(oldest[1], -1);
+    for (const [oldest, dropped] of names) {
+      if (!this.#isOver(pod, names.size)) return;
+      names.delete(oldest);
+      this.#count(pod, dropped, -1);
+    }
   }
 
-  #count({ patterns, addresses }: Entry, by: 1 | -1): void {
+  /** What an agent finds in the kernel is of pods that it does not know yet, and was bounded before. */
+  #isOver(pod: IpAddress | "adopted", names: number): boolean {
+    return pod !== "adopted" && (names > MAX_NAMES || (this.#sizes.get(pod) ?? 0) > MAX_OF_POD);
+  }
+
+  #count(pod: IpAddress | "adopted", { patterns, addresses }: Entry, by: 1 | -1): void {
+    const size = (this.#sizes.get(pod) ?? 0) + by * addresses.size;
+    if (size === 0) this.#sizes.delete(pod);
+    else this.#sizes.set(pod, size);
     for (const pattern of patterns) {
       const set = this.#sets.get(pattern);
       if (set === undefined) continue;
