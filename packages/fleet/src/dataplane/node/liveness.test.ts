@@ -99,6 +99,32 @@ describe("the liveness of a target", () => {
     expect(states.slice(24, 27)).toEqual([false, false, true]);
   });
 
+  it("has to answer for longer after each death that follows soon on another one, up to a minute", () => {
+    const backAfter = (deaths: number): number => {
+      const flaps = Array.from({ length: deaths }, (_, at) => [
+        ...turns(20, silent),
+        // As long as the last one held it off, and a little more.
+        ...turns(Math.ceil(Math.min(60_000, 2000 * 2 ** (at - 1)) / PROBE_MS) * (at === 0 ? 0 : 1) + 100),
+      ]).flat();
+      const { states } = probe([...turns(4), ...flaps, ...turns(20, silent), ...turns(800)]);
+      const from = 4 + flaps.length + 20;
+      return (states.indexOf(true, from) - from + 1) * PROBE_MS;
+    };
+    expect(backAfter(0)).toBe(3 * PROBE_MS);
+    for (const [deaths, holdMs] of [2, 4, 8, 16, 32, 60, 60].map((it, at) => [at + 1, it * 1000] as const)) {
+      const backMs = backAfter(deaths);
+      expect(backMs).toBeGreaterThan(holdMs);
+      // One that has been silent for long is probed less often.
+      expect(backMs).toBeLessThanOrEqual(holdMs + IDLE_PROBE_MS + PROBE_MS);
+    }
+  });
+
+  it("is alive a small part of the time while it comes and goes", () => {
+    const flap = [...turns(6, silent), ...turns(6)];
+    const { states } = probe([...turns(20), ...Array.from({ length: 40 }, () => flap).flat()]);
+    expect(states.slice(20).filter(Boolean).length / (40 * 12)).toBeLessThan(0.1);
+  });
+
   it("measures the round trip, and the share of requests that are lost", () => {
     const liveness = new Liveness();
     liveness.sent(1, 0);

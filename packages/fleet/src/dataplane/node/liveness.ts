@@ -11,6 +11,11 @@ const RTT_SHARE = 1 / 8;
 const LOSS_SHARE = 1 / 40;
 /** Of which a slow path makes its failure known later. Unit: milliseconds. */
 const LONGEST_RTT_MS = 2000;
+/** A target that dies again within this time after it came back is less trusted. Unit: milliseconds. */
+const MEMORY_MS = 300_000;
+/** How long it has to answer then before it counts as alive, after each death twice as long, and at most. Unit: milliseconds. */
+const FIRST_HOLD_MS = 2000;
+const LONGEST_HOLD_MS = 60_000;
 /** A time step that counts in full at most: that of a turn that is a little late. Unit: milliseconds. */
 const LONGEST_STEP_MS = 1.5 * PROBE_MS;
 
@@ -47,6 +52,11 @@ export class Liveness {
   #searchesSinceMs: number | undefined;
   /** Answers since it died. Undefined: it never did. */
   #answersAfterDeath: number | undefined;
+  /** Since when it has answered every request, after a death. */
+  #answersSinceMs = 0;
+  #aliveSinceMs = Number.NEGATIVE_INFINITY;
+  #holdMs = 0;
+  #hasDied = false;
 
   /** It has answered since it died, but not often enough to be alive: better than one that does not answer. */
   get isAnswering(): boolean {
@@ -77,8 +87,11 @@ export class Liveness {
     this.#silentSinceMs = undefined;
     if (this.isAlive) return false;
     const before = this.#answersAfterDeath ?? STABLE_ANSWERS;
-    this.#answersAfterDeath = isGap && before < STABLE_ANSWERS ? 1 : before + 1;
-    this.isAlive = this.#answersAfterDeath >= STABLE_ANSWERS;
+    this.#answersAfterDeath = isGap && (before < STABLE_ANSWERS || this.#holdMs > 0) ? 1 : before + 1;
+    if (this.#answersAfterDeath === 1) this.#answersSinceMs = nowMs;
+    const isHeld = nowMs - this.#answersSinceMs < this.#holdMs;
+    this.isAlive = this.#answersAfterDeath >= STABLE_ANSWERS && !isHeld;
+    if (this.isAlive) this.#aliveSinceMs = nowMs;
     return this.isAlive;
   }
 
@@ -93,6 +106,10 @@ export class Liveness {
     this.isAlive = false;
     this.#answersAfterDeath = 0;
     this.#searchesSinceMs = nowMs;
+    const isSoon = nowMs - this.#aliveSinceMs < MEMORY_MS;
+    this.#holdMs =
+      isSoon && this.#hasDied ? Math.min(LONGEST_HOLD_MS, Math.max(FIRST_HOLD_MS, 2 * this.#holdMs)) : 0;
+    this.#hasDied = true;
     return true;
   }
 

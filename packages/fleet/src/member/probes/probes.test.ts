@@ -5,12 +5,29 @@ import type { Session } from "../session.ts";
 import { Probes } from "./probes.ts";
 
 const LEASE_MS = 10_000;
+/** The longest gap between two questions to a cluster that answers. */
+const ROUND_MS = 4300;
 const GONE = "10.1.0.1";
 const THERE = "10.1.0.2";
 
 /** A member that imports a service of cluster "a", of which one endpoint is gone: the view does not say so yet. */
-async function started({ mode = "flat", silent = new Set([GONE]), isEmpty = false } = {}) {
+async function started({
+  mode = "flat",
+  silent = new Set([GONE]),
+  isEmpty = false,
+  link,
+  rttMs = 0,
+}: {
+  readonly mode?: string;
+  readonly silent?: Set<string>;
+  readonly isEmpty?: boolean;
+  /** Whether packets arrive, by the time since the start. */
+  readonly link?: (atMs: number) => boolean;
+  /** Unit: milliseconds. */
+  readonly rttMs?: number;
+} = {}) {
   const clock = new FakeClock();
+  const beganMs = clock.monotonic();
   let suspects: readonly string[] = [];
   let onChange = (): void => {};
   let onSlice: (change: unknown) => void = () => {};
@@ -55,7 +72,9 @@ async function started({ mode = "flat", silent = new Set([GONE]), isEmpty = fals
   let asked = 0;
   const probes = new Probes(session as unknown as Session, (address) => {
     asked += 1;
-    return Promise.resolve(!silent.has(address));
+    return link === undefined
+      ? Promise.resolve(!silent.has(address))
+      : connects(() => link(clock.monotonic() - beganMs), clock, rttMs);
   });
   await probes.start(new AbortController().signal);
   return {
@@ -82,6 +101,19 @@ async function started({ mode = "flat", silent = new Set([GONE]), isEmpty = fals
       await clock.advance(0);
     },
   };
+}
+
+/** As Linux does: a SYN, and another one after a second. Given up after a second and a half. */
+async function connects(link: () => boolean, clock: FakeClock, rttMs: number): Promise<boolean> {
+  const later = (ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, resolve));
+  if (link()) {
+    await later(rttMs);
+    return true;
+  }
+  await later(1000);
+  const isAnswered = link() && rttMs < 500;
+  await later(isAnswered ? rttMs : 500);
+  return isAnswered;
 }
 
 describe("a cluster that this member doubts because it did not hear from the hub", () => {
@@ -126,6 +158,9 @@ describe("a cluster that the hub lost", () => {
 
 describe("a cluster to which the data path is cut while the hub has it", () => {
   const both = (probes: Probes): boolean[] => [GONE, THERE].map((it) => probes.isAlive("a", [it]));
+  /** When a link begins to come and go, and when it is there to stay. */
+  const [BEGIN_MS, END_MS] = [60_000, 360_000];
+  const STEP_MS = 100;
   const minute = async (clock: FakeClock): Promise<void> => {
     for (let second = 0; second < 60; second++) await clock.advance(1000);
   };
@@ -134,7 +169,7 @@ describe("a cluster to which the data path is cut while the hub has it", () => {
     const { clock, probes, silent } = await started({ silent: new Set() });
     await minute(clock);
     for (const it of [GONE, THERE]) silent.add(it);
-    await clock.advance(3000);
+    await clock.advance(ROUND_MS);
     expect(both(probes)).toEqual([false, false]);
     // By which the last endpoints of a service stay.
     expect(probes.isDoubted("a")).toBe(true);
@@ -178,12 +213,54 @@ describe("a cluster to which the data path is cut while the hub has it", () => {
     expect([next, last].map((it) => probes.isAlive("a", [it]))).toEqual([false, false]);
   });
 
+  it.each([
+    [1500, 1500],
+    [700, 700],
+    [3000, 3000],
+    [6000, 2000],
+    [20_000, 4000],
+  ])(
+    "is left out most of the time while its path is there for %d ms and away for %d ms",
+    async (upMs, downMs) => {
+      const isUp = (atMs: number): boolean =>
+        atMs < BEGIN_MS || atMs >= END_MS || (atMs - BEGIN_MS) % (upMs + downMs) >= downMs;
+      const { clock, probes } = await started({ link: isUp });
+      const counts = { lost: 0, all: 0 };
+      for (let atMs = STEP_MS; atMs <= END_MS + 60_000; atMs += STEP_MS) {
+        await clock.advance(STEP_MS);
+        if (atMs === BEGIN_MS) expect(both(probes)).toEqual([true, true]);
+        if (isUp(atMs)) continue;
+        counts.all++;
+        if (probes.isAlive("a", [GONE])) counts.lost++;
+      }
+      // Most of the rest are the first cuts, which are not known at once.
+      expect(counts.lost / counts.all).toBeLessThan(0.35);
+      expect(both(probes)).toEqual([true, true]);
+    },
+  );
+
+  it.each([0, 300, 1200])(
+    "is trusted while a packet is lost now and then, with a round trip of %d ms",
+    async (rttMs) => {
+      let asked = 0;
+      const { clock, probes } = await started({ link: () => ++asked % 20 !== 0, rttMs });
+      for (let at = 0; at < 300_000; at += 100) {
+        await clock.advance(100);
+        expect(both(probes)).toEqual([true, true]);
+      }
+    },
+  );
+
   it("is trusted while one endpoint answers, whatever the others do", async () => {
-    const { clock, probes, silent } = await started({ silent: new Set() });
+    const { clock, probes, silent, asked } = await started({ silent: new Set() });
     await minute(clock);
     silent.add(GONE);
     await minute(clock);
     expect(both(probes)).toEqual([true, true]);
+    const before = asked();
+    await minute(clock);
+    // One of two asks for the other, too.
+    expect(asked() - before).toBeLessThanOrEqual(32);
   });
 
   it("is not judged by endpoints that never answered, as policies may have it, nor by such as are gone", async () => {
@@ -208,7 +285,7 @@ describe("a cluster to which the data path is cut while the hub has it", () => {
     const { clock, probes, names, silent } = await started({ silent: new Set() });
     await minute(clock);
     for (const it of [GONE, THERE]) silent.add(it);
-    await clock.advance(3000);
+    await clock.advance(ROUND_MS);
     await names("a");
     await names();
     await clock.advance(1000);

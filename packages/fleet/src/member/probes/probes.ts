@@ -10,7 +10,8 @@ import { fleetImportOf } from "../hub-cluster.ts";
 import { serviceOfSliceImport } from "../informers.ts";
 import { isLegacyHub, type Session } from "../session.ts";
 import { isParallel } from "../fleet-addresses.ts";
-import { PathWatch } from "./path-watch.ts";
+import { Damping } from "./damping.ts";
+import { PathWatch, PROMPT_MS } from "./path-watch.ts";
 import { ProbeTally } from "./tally.ts";
 import { planTargets, type ProbeTarget, takeSample } from "./targets.ts";
 import type { Probe } from "./tcp.ts";
@@ -63,7 +64,7 @@ function isBlamed({ isNamed, isDoubted, isCut }: Blame): boolean {
  *   while, and reports that before it reports which endpoints went in the meantime.
  * - In a flat network, none of the endpoints of a cluster that answered this member answers any more (see `PathWatch`): the data path is
  *   *cut*, although both clusters reach the hub. All of its endpoints are left out then, where others are left, until some have answered
- *   in several rounds. In a parallel network, gateways report which clusters they reach.
+ *   in several rounds: in twice as many after each cut that follows soon on another. In a parallel network, gateways report which clusters they reach.
  */
 export class Probes implements AsyncDisposable {
   readonly #session: Session;
@@ -71,6 +72,9 @@ export class Probes implements AsyncDisposable {
   readonly #suspects = new Map<string, Suspect>();
   readonly #done = new Set<Promise<void>>();
   readonly #watch: PathWatch;
+  readonly #damping = new Damping();
+  /** The fastest answers, by cluster. */
+  readonly #fastestMs = new Map<string, number>();
   readonly #subscriptions = new DisposableStack();
   #running = AbortSignal.abort();
   #isHubSilent = false;
@@ -89,7 +93,7 @@ export class Probes implements AsyncDisposable {
         clusters: () => (isParallel(session) ? [] : this.#others().filter((it) => !this.#suspects.has(it))),
         endpoint: (cluster, turn) => this.#endpointOf(cluster, turn),
         all: (cluster) => this.#targets(cluster),
-        ask: (targets, signal) => this.#hears(targets, signal),
+        ask: (cluster, targets, signal) => this.#hears(cluster, targets, signal),
         onCut: (cluster) => this.#cut(cluster),
       },
       clock,
@@ -214,7 +218,9 @@ export class Probes implements AsyncDisposable {
   }
 
   #begin(cluster: string, why: Blame): Promise<void> {
-    const suspect = { cluster, tally: new ProbeTally(), stop: new AbortController(), ...why, asked: 0 };
+    const needed = why.isCut ? this.#damping.cut(cluster, this.#session.deps.clock.monotonic()) : undefined;
+    const tally = new ProbeTally(needed);
+    const suspect = { cluster, tally, stop: new AbortController(), ...why, asked: 0 };
     if (why.isCut) for (const it of this.#targets(cluster)) suspect.tally.note(it.address, false);
     this.#suspects.set(cluster, suspect);
     this.#findings += 1;
@@ -245,7 +251,10 @@ export class Probes implements AsyncDisposable {
       of.tally.keep(new Set(targets.map((it) => it.address)));
       await this.#round(of, targets, signal);
       onRound();
-      if (of.isCut && of.tally.areAllAlive) of.isCut = false;
+      if (of.isCut && of.tally.areAllAlive) {
+        of.isCut = false;
+        this.#damping.back(of.cluster, deps.clock.monotonic());
+      }
       if (of.isDoubted && this.#isDispelled(of)) of.isDoubted = false;
       if (!isBlamed(of) && !signal.aborted) this.#end(of);
       try {
@@ -293,7 +302,9 @@ export class Probes implements AsyncDisposable {
     of.asked += sample.length;
     if (!of.isDoubted) {
       const asked = [...sample, ...rest].slice(0, MAX_OF_CUT);
-      const lives = asked.length === 0 || (await this.#hears(asked, signal));
+      const heardMs = asked.length === 0 ? 0 : await this.#hears(of.cluster, asked, signal);
+      // An answer to the second try does not show that the path is there to stay.
+      const lives = heardMs !== undefined && heardMs < PROMPT_MS;
       const changed = signal.aborted ? [] : targets.filter((it) => this.#note(of, it.address, lives));
       if (changed.length > 0) this.onChange(of.cluster);
       return;
@@ -337,15 +348,27 @@ export class Probes implements AsyncDisposable {
     return hasAnswer;
   }
 
-  /** Whether one of a few endpoints answers. */
-  async #hears(targets: readonly ProbeTarget[], signal: AbortSignal): Promise<boolean> {
+  /** By how much the first of a few endpoints answers later than the fastest ever; undefined: none does. Unit: milliseconds. */
+  async #hears(
+    cluster: string,
+    targets: readonly ProbeTarget[],
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const { clock } = this.#session.deps;
+    const beganMs = clock.monotonic();
+    let heardMs: number | undefined;
     const heard = new AbortController();
     const either = AbortSignal.any([signal, heard.signal]);
     const asked = targets.map(async (it) => {
-      if (await this.#ask(it, either)) heard.abort();
+      if (!(await this.#ask(it, either))) return;
+      heardMs ??= clock.monotonic() - beganMs;
+      heard.abort();
     });
     await Promise.all(asked);
-    return heard.signal.aborted;
+    if (heardMs === undefined) return undefined;
+    const fastestMs = Math.min(heardMs, this.#fastestMs.get(cluster) ?? Infinity);
+    this.#fastestMs.set(cluster, fastestMs);
+    return heardMs - fastestMs;
   }
 
   #note({ tally }: Suspect, address: string, answered: boolean): boolean {

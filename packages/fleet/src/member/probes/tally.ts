@@ -3,7 +3,7 @@
  * the hub has lost the cluster too; it comes back after it answered several times in a row, so that one that comes and
  * goes does not make connections fail again and again.
  */
-const SUCCESSES_TO_RETURN = 3;
+export const SUCCESSES_TO_RETURN = 3;
 
 interface Entry {
   isAlive: boolean;
@@ -12,6 +12,12 @@ interface Entry {
 
 export class ProbeTally {
   readonly #entries = new Map<string, Entry>();
+  readonly #needed: number;
+
+  /** @param needed - Answers in a row until an endpoint counts as alive again. */
+  constructor(needed = SUCCESSES_TO_RETURN) {
+    this.#needed = needed;
+  }
 
   /** @returns Whether the endpoint changed sides. */
   note(address: string, answered: boolean): boolean {
@@ -21,7 +27,7 @@ export class ProbeTally {
       return !answered;
     }
     entry.successes = answered ? entry.successes + 1 : 0;
-    const isAlive = answered && (entry.isAlive || entry.successes >= SUCCESSES_TO_RETURN);
+    const isAlive = answered && (entry.isAlive || entry.successes >= this.#needed);
     const changed = entry.isAlive !== isAlive;
     entry.isAlive = isAlive;
     return changed;
