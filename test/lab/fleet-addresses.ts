@@ -6,6 +6,7 @@ import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Endpoint, EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { TestLab } from "../support/lab-fixture.ts";
 
@@ -18,6 +19,8 @@ export class FleetAddresses implements AsyncDisposable {
   readonly #ipv4 = new Map<string, string>();
   /** UIDs of pods by their own addresses: slices of imports name no pods. */
   readonly #uids = new Map<string, string>();
+  /** UIDs of pods by namespace and name. */
+  readonly #named = new Map<string, string>();
   readonly #stack = new AsyncDisposableStack();
 
   private constructor(isFlat: boolean) {
@@ -41,6 +44,7 @@ export class FleetAddresses implements AsyncDisposable {
     });
     pods.subscribe(({ after }) => {
       const uid = after?.metadata.uid ?? "";
+      if (after !== undefined) addresses.#named.set(keyOf(after), uid);
       const fresh = (after?.status?.podIPs ?? []).filter(({ ip }) => addresses.#uids.get(ip) !== uid);
       for (const { ip } of fresh) addresses.#uids.set(ip, uid);
       if (fresh.length > 0) onChange();
@@ -64,6 +68,11 @@ export class FleetAddresses implements AsyncDisposable {
       const ipv4 = this.#ipv4.get(uid ?? "");
       return ipv4 === undefined ? [] : [{ ...it, addresses: [ipv4] }];
     });
+  }
+
+  /** undefined: it has none. A pod without an interface in the fleet's network has one, too: its node translates it. */
+  ofPod(namespace: string, name: string): string | undefined {
+    return this.#ipv4.get(this.#named.get(objectKey(namespace, name)) ?? "");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

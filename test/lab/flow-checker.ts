@@ -143,7 +143,9 @@ export class FlowChecker implements AsyncDisposable {
     const { service } = this.#of;
     const pod = { namespace: service.namespace, name: podOf(service) };
     const log = await this.#lab.logOf(from, pod, last);
-    return log.split("\n").flatMap((line) => parseFlow(from, line) ?? []);
+    const toFleetAddress = ({ cluster, pod: server, address }: Answered): string =>
+      this.#recorder.fleetAddressOf(cluster, service.namespace, server) ?? address;
+    return log.split("\n").flatMap((line) => parseFlow(from, line, toFleetAddress) ?? []);
   }
 
   /** Waits until the last twenty flows of each importer that began since now are as wanted. */
@@ -213,14 +215,21 @@ function podOf({ name }: Named): string {
   return `flows-${name}`;
 }
 
-function parseFlow(from: string, line: string): Flow | undefined {
+/** A server, as it names itself: where its node translates its fleet address, with its own one. */
+interface Answered {
+  readonly cluster: string;
+  readonly pod: string;
+  readonly address: string;
+}
+
+function parseFlow(from: string, line: string, addressOf: (server: Answered) => string): Flow | undefined {
   const match = /^(\d{13}) (.*)$/.exec(line.trim());
   if (match === null) return undefined;
   const [, time, said = ""] = match;
   return {
     from,
     startedAtMs: Number(time),
-    ...parseAnswer(said),
+    ...parseAnswer(said, addressOf),
   };
 }
 
@@ -229,7 +238,10 @@ function parseTriedMs(said: string): number {
   return Number(/ after ([\d.]+) s: /.exec(said)?.[1] ?? 0) * 1000;
 }
 
-function parseAnswer(text: string): Pick<Flow, "to" | "port" | "error" | "triedMs"> {
+function parseAnswer(
+  text: string,
+  addressOf: (server: Answered) => string,
+): Pick<Flow, "to" | "port" | "error" | "triedMs"> {
   // An answer that was cut off is not one.
   if (!text.startsWith("{") || !text.endsWith("}"))
     return {
@@ -238,10 +250,11 @@ function parseAnswer(text: string): Pick<Flow, "to" | "port" | "error" | "triedM
       error: text,
       triedMs: parseTriedMs(text),
     };
-  const { cluster, serverAddress, clientPort } = JSON.parse(text) as {
+  const { cluster, pod, serverAddress, clientPort } = JSON.parse(text) as {
     cluster: string;
+    pod: string;
     serverAddress: string;
     clientPort: number;
   };
-  return { to: { cluster, address: serverAddress }, port: clientPort };
+  return { to: { cluster, address: addressOf({ cluster, pod, address: serverAddress }) }, port: clientPort };
 }

@@ -111,7 +111,7 @@ export class FlowRecorder implements AsyncDisposable {
   /** What proxies had, by importer. */
   readonly #tables = new Map<string, { readonly atMs: number; readonly endpoints: string }[]>();
   readonly #informers: Informer<KubeObject>[] = [];
-  readonly #addresses: FleetAddresses[] = [];
+  readonly #addresses = new Map<string, FleetAddresses>();
   readonly #stop = new AbortController();
 
   /** Its watches come back by themselves after their API server was away: what it missed is then late, never wrong. */
@@ -135,6 +135,11 @@ export class FlowRecorder implements AsyncDisposable {
 
   get view(): readonly EndpointChange[] {
     return this.#view.changes;
+  }
+
+  /** The address by which clients meet a pod; undefined if it is the pod's own. */
+  fleetAddressOf(member: string, namespace: string, pod: string): string | undefined {
+    return this.#addresses.get(member)?.ofPod(namespace, pod);
   }
 
   /** The states of an address in an interval, as the importer, the hub and its own cluster have it. */
@@ -182,7 +187,7 @@ export class FlowRecorder implements AsyncDisposable {
     const addresses = await FleetAddresses.start(lab, member, () => {
       for (const it of slices.store.list()) note({ key: keyOf(it), before: it, after: it });
     });
-    this.#addresses.push(addresses);
+    this.#addresses.set(member, addresses);
     slices.subscribe(note);
     this.#informers.push(slices);
   }
@@ -203,6 +208,8 @@ export class FlowRecorder implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
-    await Promise.all([...this.#informers, ...this.#addresses].map((it) => it[Symbol.asyncDispose]()));
+    await Promise.all(
+      [...this.#informers, ...this.#addresses.values()].map((it) => it[Symbol.asyncDispose]()),
+    );
   }
 }
