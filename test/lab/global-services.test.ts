@@ -147,21 +147,39 @@ describeOnKernel("a Service that is global in two clusters", () => {
       await untilEachAnsweredBy(EVERYWHERE);
     });
 
-    it("is not answered by endpoints in maintenance, from here or from there", async () => {
+    const weigh = async (weight: string | null): Promise<void> => {
       const client = await lab.client(ONE);
-      const weigh = async (weight: string | null): Promise<void> => {
-        const { items } = await client.list(ENDPOINT_SLICES, {
-          namespace: "work",
-          labelSelector: `kubernetes.io/service-name=hello,${MANAGED_BY_LABEL}=endpointslice-controller.k8s.io`,
-        });
-        for (const { metadata } of items)
-          await annotate(
-            client,
-            ENDPOINT_SLICES,
-            { namespace: "work", name: metadata.name },
-            { [WEIGHT]: weight },
-          );
-      };
+      const { items } = await client.list(ENDPOINT_SLICES, {
+        namespace: "work",
+        labelSelector: `kubernetes.io/service-name=hello,${MANAGED_BY_LABEL}=endpointslice-controller.k8s.io`,
+      });
+      for (const { metadata } of items)
+        await annotate(
+          client,
+          ENDPOINT_SLICES,
+          { namespace: "work", name: metadata.name },
+          { [WEIGHT]: weight },
+        );
+    };
+
+    it("is answered as often as the weights of slices say, from here and from there", async () => {
+      await weigh("9");
+      for (const cluster of BOTH)
+        await until(
+          `${ONE} answers nine of ten requests in ${cluster}`,
+          async () => {
+            const answers = await lab.ask(cluster, "work/client", { url: `${URL}/`, count: 100 });
+            return answers.filter((it) => it?.cluster === ONE).length / answers.length;
+          },
+          // Five standard deviations from one half, and from nine tenths.
+          (it) => it > 0.75 && it < 1,
+          { everyMs: 0 },
+        );
+      await weigh(null);
+      await untilEachAnsweredBy(EVERYWHERE);
+    });
+
+    it("is not answered by endpoints in maintenance, from here or from there", async () => {
       await weigh("0");
       await untilEachAnsweredBy({ [ONE]: [TWO], [TWO]: [TWO] });
       await weigh(null);

@@ -1,4 +1,5 @@
 import { parseAddress } from "@fairlead/base/netaddr/address.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { policySettings } from "#policy/settings.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import { describe, expect, it } from "vitest";
@@ -78,6 +79,21 @@ describe("fairlead policy explain", () => {
       explained([east, west], "shop/cart", "8.8.8.8", "53/udp"),
     ];
     await expect(texts.join("\n\n")).toMatchFileSnapshot("goldens/explain.txt");
+  });
+
+  it("goes by the names of cluster policies with equal priorities", () => {
+    const cluster = (name: string, action: string): ClusterObjects["policies"][number] => {
+      const from = [{ namespaces: {} }];
+      const spec = { tier: "Admin", priority: 7, subject: { namespaces: {} }, ingress: [{ action, from }] };
+      return { kind: "ClusterNetworkPolicy", object: { metadata: { name }, spec } as KubeObject };
+    };
+    const both = [cluster("b", "Accept"), cluster("a", "Deny")];
+    for (const policies of [both, both.toReversed()]) {
+      const view = new ClusterView({ ...objects("east"), policies });
+      expect(explained([view], "east/shop/front", "east/shop/cart", "80")).toMatch(
+        /^Denied[\s\S]*ClusterNetworkPolicy a /,
+      );
+    }
   });
 
   it("asks each cluster by the addresses that it knows of the other's pods", () => {

@@ -58,6 +58,19 @@ describe("a CiliumNetworkPolicy", () => {
     expect(compiled(allow({ fromEndpoints: [] })).policies[0]?.ingress?.rules.some(isAllowing)).toBe(false);
   });
 
+  it("denies by default whatever enableDefaultDeny says that is not a boolean, and names it", () => {
+    const spec = { ...allow({ fromEntities: ["host"] }), enableDefaultDeny: { ingress: "false" } };
+    const { policies, refusals } = compiled(spec);
+    expect(policies[0]?.ingress?.isDefaultDeny).toBe(true);
+    expect(refusals).toMatchObject([{ field: "spec.enableDefaultDeny.ingress", effect: "part ignored" }]);
+  });
+
+  it("has no effect without any list of rules", () => {
+    const { policies, refusals } = compiled({ endpointSelector: {} });
+    expect(policies.flatMap((it) => [it.ingress, it.egress]).filter((it) => it !== undefined)).toEqual([]);
+    expect(refusals).toEqual([]);
+  });
+
   it("says that an empty list denies nothing", () => {
     const { policies, refusals } = compiled({ endpointSelector: {}, ingress: [] });
     expect(policies[0]?.ingress).toBeUndefined();
@@ -95,6 +108,16 @@ describe("a CiliumNetworkPolicy", () => {
       "a label of another source",
       { fromEndpoints: [{ matchLabels: { "container:a": "b" } }] },
       "spec.ingress[0].fromEndpoints[0].matchLabels",
+    ],
+    [
+      "a label of an entity together with others",
+      { fromEndpoints: [{ matchLabels: { "reserved:host": "", app: "web" } }] },
+      "spec.ingress[0].fromEndpoints[0].matchLabels",
+    ],
+    [
+      "an exception outside of its CIDR",
+      { fromCIDRSet: [{ cidr: "10.0.0.0/8", except: ["11.0.0.0/16"] }] },
+      "spec.ingress[0].fromCIDRSet[0].except[0]",
     ],
     ["a CIDR that cannot be read", { fromCIDR: ["10.0.0.0/33"] }, "spec.ingress[0].fromCIDR[0]"],
     [
