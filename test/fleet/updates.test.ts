@@ -12,12 +12,14 @@ import {
   type UpdateRun,
   UPGRADER_ANNOTATION,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { CRON_JOBS, type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { deploy, startFleet, type TestFleet } from "../support/fleet.ts";
+import { deploy, ensureNamespace, exportBy, startFleet, type TestFleet } from "../support/fleet.ts";
+import { SteppedClock } from "../support/stepped-clock.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** Update runs from the hub to the Jobs that upgrade members. No controller of Jobs runs: the test is one. */
@@ -25,12 +27,22 @@ import { eventually, eventuallyOne } from "../support/waiting.ts";
 let fleet: TestFleet;
 const hub = () => fleet.client("hub");
 const MEMBERS = ["a", "b"];
+const clock = new SteppedClock();
+/** Addresses that do not answer other clusters. */
+const unreachable = new Set<string>();
 /** That of the API servers here. Nodes begin with an older one. */
 let version = "";
 let older = "";
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: MEMBERS, upgradable: MEMBERS, compileRule: compileHealth });
+  fleet = await startFleet({
+    members: MEMBERS,
+    upgradable: MEMBERS,
+    compileRule: compileHealth,
+    leaseSeconds: 3600,
+    clocks: Object.fromEntries(["hub", "hub/apiserver", ...MEMBERS].map((it) => [it, clock])),
+    probe: () => (address) => Promise.resolve(!unreachable.has(address)),
+  });
   const { gitVersion } = (await fleet.client("a").request("GET", "/version")) as { gitVersion: string };
   version = gitVersion.replace(/^v|\+.*$/g, "");
   older = version.replace(/\.(\d+)\.\d+$/, (_all, minor) => `.${Number(minor) - 1}.7`);
@@ -208,6 +220,56 @@ describe("an update run", () => {
       message: "shop is there",
     });
     await upgrade((it) => it.spec.measure === undefined);
+  });
+
+  it("fails a member whose services others cannot reach, stops its Job and leads it back", async ({
+    onTestFinished,
+  }) => {
+    // Ten seconds in one, in small steps.
+    const hurry = setInterval(() => clock.skip(1000), 100);
+    onTestFinished(() => clearInterval(hurry));
+    const a = fleet.client("a");
+    const address = "10.0.0.8";
+    const key = objectKey(FLEET_SYSTEM_NAMESPACE, "upgrade");
+    await a.mergePatch(CRON_JOBS, key, {
+      metadata: { annotations: { "fairlead.dev/can-roll-back": "true" } },
+    });
+    await deploy(a, { name: "web", addresses: [address] });
+    await ensureNamespace(fleet.client("b"), "work");
+    await exportBy("mcs", a, { namespace: "work", name: "web" });
+    await eventually(fleet.client("b"), MCS_SERVICE_IMPORTS, (all) =>
+      all.some((it) => it.metadata.name === "web"),
+    );
+    // Members of a fleet of two have one prober only.
+    const health = { toleratedSeconds: 0, flows: { minProbers: 1 }, onFailure: "Rollback" as const };
+    const { metadata } = await hub().create(UPDATE_RUNS, {
+      metadata: { name: "probed" },
+      spec: {
+        strategy: { stages: [{ name: "one", groups: [{ name: "a" }], health }] },
+        managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: version } },
+        state: "Run",
+      },
+    });
+    const memberOf = (it: UpdateRun) => it.status?.stages[0]?.groups[0]?.members[0];
+    const job = await jobFor("a", `${metadata.uid}-1`);
+    const begun = await until("probed", (it) => memberOf(it)?.before !== undefined);
+    expect(memberOf(begun)?.before).toMatchObject({ probers: 1, failedFlowsPerMille: 0 });
+    unreachable.add(address);
+    const failing = await until("probed", (it) => memberOf(it)?.rollback !== undefined);
+    expect(memberOf(failing)?.message).toMatch(/work\/web 10\.0\.0\.8 port 8080: no connection$/);
+    await eventuallyOne(a, JOBS, keyOf(job), (it) => it.spec?.suspend === true);
+    // The API server of this test has but one version: that of nodes is what the Jobs could change.
+    await setNode("a", version);
+    await endJob("a", await jobFor("a", `${metadata.uid}-1-rollback`), "Complete");
+    const ended = await until("probed", (it) => it.status?.outcome !== undefined);
+    expect(memberOf(ended)?.rollback).toMatchObject({ state: "Succeeded" });
+    expect(ended.status).toMatchObject({ outcome: "Failed", rolledBack: 1 });
+    await eventuallyOne(
+      hub(),
+      CLUSTER_UPGRADES,
+      objectKey(mailboxOf("b"), "b"),
+      (it) => it.spec.probes === undefined && it.status?.flows === undefined,
+    );
   });
 
   it("is created and started by a profile when a catalog has a newer version", async () => {

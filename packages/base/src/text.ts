@@ -56,3 +56,10 @@ function byNumber(a: string, b: string): number {
   const [x, y] = [a.replace(/^0+/, ""), b.replace(/^0+/, "")];
   return x.length - y.length || byText(x, y);
 }
+
+/** FNV-1a, 32 bits, over UTF-16 code units: the same everywhere, and not for secrets. */
+export function hash32(text: string): number {
+  let value = 0x81_1c_9d_c5;
+  for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01_00_01_93);
+  return value >>> 0;
+}

@@ -1,4 +1,5 @@
 import { FleetError } from "#errors.ts";
+import { hash32 } from "#text.ts";
 import { familyOf, formatAddress, type IpAddress } from "./address.ts";
 import { addressAt, type Prefix, sizeOf } from "./prefix.ts";
 
@@ -71,7 +72,7 @@ export class AddressAllocator {
    */
   allocate(key?: string): IpAddress | undefined {
     if (this.#taken.size >= this.size) return undefined;
-    const from = key === undefined ? this.#lowestFree : hash(key) % this.size;
+    const from = key === undefined ? this.#lowestFree : hash32(key) % this.size;
     for (let step = 0; step < this.size; step++) {
       const position = (from + step) % this.size;
       const address = this.#at(position);
@@ -133,11 +134,4 @@ function checkRanges(ranges: readonly AddressRange[]): void {
     }
   }
   if (problems.length > 0) throw new FleetError("OPTION_INVALID", `address ranges: ${problems.join("; ")}`);
-}
-
-/** FNV-1a, 32 bits, over UTF-16 code units. */
-function hash(text: string): number {
-  let value = 0x81_1c_9d_c5;
-  for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01_00_01_93);
-  return value >>> 0;
 }

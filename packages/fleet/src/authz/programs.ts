@@ -344,7 +344,7 @@ export const MEMBER_UPGRADES_ACCESS: ProgramAccess = {
   name: "fairlead-member-upgrades",
   of: MEMBER_ACCESS.name,
   cluster: [allow(PLANS, ["get", "create", "patch", "delete"], { names: Object.values(PLAN_NAMES) })],
-  system: [allow(CRON_JOBS, ["get"]), allow(JOBS, ["get", ...WATCH, "create"])],
+  system: [allow(CRON_JOBS, ["get"]), allow(JOBS, ["get", ...WATCH, "create", "patch"])],
 };
 
 /** On the hub: a program that carries out the upgrades of members whose engine is "External". */

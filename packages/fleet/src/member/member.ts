@@ -27,11 +27,14 @@ import { keepLease } from "./membership/lease.ts";
 import { createRanges } from "./membership/ranges.ts";
 import { createMesh, meshKeys } from "./mesh/mesh.ts";
 import { NodeAgents } from "./node-agents/node-agents.ts";
+import { flowProbe } from "./probes/flow-probe.ts";
+import { dnsLookup } from "./probes/lookups.ts";
 import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
 import type { ImportCreator, Session } from "./session.ts";
 import { Stopwatch } from "./stopwatch.ts";
+import type { Asking } from "./upgrades/client-sight.ts";
 import { createUpgrades, upgradeKey } from "./upgrades/upgrades.ts";
 import { createTrafficRoutes } from "./traffic-routes/copy.ts";
 import type { CompileHealth } from "#placement/work/health.ts";
@@ -135,8 +138,9 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   }
   await Promise.all([...here, ...nodesOf(session)].map((it) => it.synced(running)));
   await untilHeardOf(session, mailbox, running);
-  const probes = stack.use(new Probes(session, options.probe ?? tcpProbe(deps.clock)));
-  const work = createWork(session, probes);
+  const probe = options.probe ?? tcpProbe(deps.clock);
+  const probes = stack.use(new Probes(session, probe));
+  const work = createWork(session, probes, { flow: flowProbe(probe, deps.clock), lookup: dnsLookup() });
   if (runs(part, "member-net")) await probes.start(running);
   for (const { controller } of work) {
     stack.use(controller);
@@ -221,7 +225,7 @@ interface Work {
   readonly onSilence?: (isSilent: boolean) => void;
 }
 
-function createWork(session: Session, probes: Probes): readonly Work[] {
+function createWork(session: Session, probes: Probes, asking: Asking): readonly Work[] {
   const membership = (): ObjectKey[] => [...session.mailbox.internalMembers.store.list()].map(keyOf);
   const work: Work[] = [{ controller: createHeartbeat(session), hubKeys: membership }];
   const drains = new Drains(session);
@@ -242,7 +246,7 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
     work.push(
       { controller: createMesh({ session, mesh, ranges }), hubKeys: meshKeys },
       { ...createIdentities({ session, mesh }), hubKeys: identityKeys },
-      { controller: createUpgrades(session, ranges), hubKeys: () => [upgradeKey(session)] },
+      { controller: createUpgrades(session, ranges, asking), hubKeys: () => [upgradeKey(session)] },
     );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
   work.push(...createWorks(session).map((controller) => ({ controller })));

@@ -1,6 +1,7 @@
 import type { IPFamily, Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ObjectKey, keyOf } from "@fairlead/kube/api/meta/key.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
+import { hash32 } from "@fairlead/base/text.ts";
 import { formatAddress, tryParseAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
 import {
   addressAt,
@@ -190,7 +191,7 @@ function choose(
   isTaken: (position: number) => boolean,
 ): number | undefined {
   const dynamic = Math.max(0, size - dynamicFrom);
-  const start = dynamic === 0 ? 0 : hash(key) % dynamic;
+  const start = dynamic === 0 ? 0 : hash32(key) % dynamic;
   for (let step = 0; step < dynamic; step++) {
     const position = first + dynamicFrom + ((start + step) % dynamic);
     if (!isTaken(position)) return position;
@@ -199,11 +200,4 @@ function choose(
     if (!isTaken(position)) return position;
   }
   return undefined;
-}
-
-/** FNV-1a, 32 bits, over UTF-16 code units. */
-function hash(text: string): number {
-  let value = 0x81_1c_9d_c5;
-  for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01_00_01_93);
-  return value >>> 0;
 }

@@ -14,12 +14,12 @@ import {
   text,
   time,
 } from "../crd-schema.ts";
+import { FLOW_REPORTS, MEASUREMENTS, PROBES } from "./health-schema.ts";
 import {
   CLUSTER_UPDATE,
   COMPONENTS_VERSION,
   IMAGE_VERSION,
   KUBERNETES_VERSION,
-  MEASUREMENTS,
   MINOR_VERSION,
   NAME,
   NAME_RULE,
@@ -180,6 +180,7 @@ const RUN = kind(
           ),
           message: text("Why the run as a whole is pending.", { maxLength: 1024 }),
           counts: COUNTS,
+          rolledBack: int32("How many of those that failed have again what they had."),
           membersInNoGroup: atomicList(text(), "Members of the fleet that are not part of the run."),
           observedGeneration: int64(),
         }),
@@ -363,10 +364,16 @@ const UPGRADE = kind(
             maxLength: 512,
           }),
           operation: object(
-            { "id!": text(undefined, { minLength: 1, maxLength: 64 }), "target!": TARGET },
+            {
+              "id!": text(undefined, { minLength: 1, maxLength: 64 }),
+              "target!": TARGET,
+              rollback: bool("The target is what the member had before."),
+              stop: bool("Ends the operation where the engine can. What it has begun may finish."),
+            },
             "What to do. Absent: the member only reports.",
           ),
           measure: bool("Whether the member reports measurements."),
+          probes: PROBES,
         }),
         status: object({
           kubernetesVersion: text("Of the API server.", { maxLength: 128 }),
@@ -392,6 +399,7 @@ const UPGRADE = kind(
             ...MEASUREMENTS,
             description: "Numbers that health checks of stages read. Other programs may add some.",
           },
+          flows: FLOW_REPORTS,
         }),
       },
       "An upgrade of one member. The hub writes the spec, the member the status.",

@@ -1,5 +1,6 @@
 import type { JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { atomicList, int32, list, mapList, object, oneOf, text, textMap, time } from "../crd-schema.ts";
+import { HEALTH, JUDGED_FIELDS } from "./health-schema.ts";
 import { VERSION_PATTERN } from "./node-agents.ts";
 import {
   GATE_TYPES,
@@ -138,41 +139,6 @@ function segment(what: "stage" | "group"): Record<string, JsonSchema> {
 
 const GROUP = object(segment("group"));
 
-const HEALTH = object(
-  {
-    watchSeconds: int32("How long a member is watched after its upgrade. Default: 300. Unit: seconds.", {
-      minimum: 0,
-      maximum: 86_400,
-    }),
-    toleratedSeconds: int32("How long a rule may be broken. Default: 120. Unit: seconds.", {
-      minimum: 0,
-      maximum: 86_400,
-    }),
-    rules: {
-      ...mapList(
-        "name",
-        object({
-          "name!": text(undefined, { minLength: 1, maxLength: 100 }),
-          "expression!": text(
-            'CEL: "object.now.readyNodes >= object.before.readyNodes". object.phase is "during" or "after".',
-            { minLength: 1, maxLength: 1024 },
-          ),
-        }),
-        "Default: no more services without endpoints than before; after the upgrade, all nodes are ready.",
-      ),
-      minItems: 1,
-      maxItems: 20,
-    },
-  },
-  "Judges each member during and after its upgrade: one that is not healthy has failed. Absent: members are not judged.",
-);
-
-export const MEASUREMENTS: JsonSchema = {
-  type: "object",
-  additionalProperties: { type: "integer", format: "int64" },
-  maxProperties: 50,
-};
-
 const isNumber = (of: string): string => `(has(${of}.maxConcurrency) && !${of}.maxConcurrency.endsWith('%'))`;
 
 const STAGE = object(
@@ -306,9 +272,8 @@ const MEMBER_STATUS = object({
   message: text("Why it is pending or skipped, and how far the upgrade is.", { maxLength: 8192 }),
   target: TARGET,
   attempt: int32("The attempt of the run in which it began last."),
-  before: { ...MEASUREMENTS, description: "What was measured when the upgrade began." },
-  unhealthySince: time("Since when a rule of the stage's health check is broken."),
-  engineEndTime: time("When the engine ended; the member is watched from then on."),
+  ...JUDGED_FIELDS,
+  previous: { ...TARGET, description: "What the member had when the upgrade began: where a rollback leads." },
 });
 
 export const STAGES_STATUS = atomicList(

@@ -36,13 +36,13 @@ export function renderRun(run: UpdateRun, output: ResultOutput, nowMs: number): 
   if (output !== "text") return renderData(run, output);
   const { status } = run;
   if (status === undefined) return `${titleOf(run)}: not seen by the hub yet`;
-  const { counts = {}, stages, membersInNoGroup = [], outcome, message } = status;
+  const { counts = {}, stages, membersInNoGroup = [], outcome, message, rolledBack = 0 } = status;
   const total = Object.values(counts).reduce((sum, it) => sum + it, 0);
   const done = (counts.Completed ?? 0) + (counts.Skipped ?? 0);
   const lines = [
     `${titleOf(run)}: ${stateText(status.status, nowMs)}`,
     ...indent([
-      `${outcome === undefined ? "" : `${outcome}: `}${done} of ${total} members are done, ${counts.Failed ?? 0} failed`,
+      `${outcome === undefined ? "" : `${outcome}: `}${done} of ${total} members are done, ${counts.Failed ?? 0} failed${rolledBack === 0 ? "" : `, ${rolledBack} of them rolled back`}`,
       ...(message === undefined ? [] : [message]),
       ...stages.flatMap((it) => stageLines(it, nowMs)),
       ...noGroupLine(membersInNoGroup),
@@ -81,8 +81,15 @@ function groupLines(group: UpdateGroupStatus, nowMs: number): string[] {
   ];
 }
 
-function memberLine({ name, status, message }: MemberUpdateStatus, nowMs: number): string {
-  return `${name}: ${stateText(status, nowMs)}${message === undefined ? "" : `: ${message}`}`;
+function memberLine({ name, status, message, ...of }: MemberUpdateStatus, nowMs: number): string {
+  return `${name}: ${stateText(status, nowMs)}${message === undefined ? "" : `: ${message}`}${rollbackText(of)}`;
+}
+
+function rollbackText({ rollback, previous }: Pick<MemberUpdateStatus, "rollback" | "previous">): string {
+  if (rollback === undefined || rollback.state === "Running") return "";
+  if (rollback.state === "Failed") return `; not rolled back: ${rollback.message ?? ""}`;
+  const { kubernetesVersion, nodeImages = [] } = previous ?? {};
+  return `; rolled back to ${kubernetesVersion ?? nodeImages.join(", ")}`;
 }
 
 function gateLines(

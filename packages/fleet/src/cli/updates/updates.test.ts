@@ -85,6 +85,22 @@ describe("a run is shown", () => {
     await expect(renderRun(it.run, "text", it.nowMs)).toMatchFileSnapshot("goldens/run-ended.txt");
   });
 
+  it("with what was rolled back, and what was not", async () => {
+    const it = new UpdateWorld();
+    const health = { onFailure: "Rollback" as const };
+    const groups = ["eu", "us", "ap"].map((name, at) => group(it, name, [`member-${at + 1}`]));
+    it.request({ strategy: { stages: [{ name: "all", maxAllowedFailures: "3", groups, health }] } });
+    for (const name of ["member-1", "member-2", "member-3"])
+      it.clusters.set(name, { kubernetesVersion: "1.33.4", measurements: {} });
+    it.start();
+    it.nowMs += 60_000;
+    for (const name of ["member-1", "member-2", "member-3"]) it.finish(name, "Failed");
+    it.nowMs += 60_000;
+    it.finish("member-1");
+    it.finish("member-2", "Failed");
+    await expect(renderRun(it.run, "text", it.nowMs)).toMatchFileSnapshot("goldens/run-rolled-back.txt");
+  });
+
   it("in a list", () => {
     const { run } = world();
     expect(renderRuns([run], "text")).toBe(

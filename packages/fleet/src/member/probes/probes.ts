@@ -6,8 +6,7 @@ import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { CUT_OFF_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { fleetImportOf } from "../hub-cluster.ts";
-import { serviceOfSliceImport } from "../informers.ts";
+import { importedSlices, isImported } from "../imported-slices.ts";
 import { isLegacyHub, type Session } from "../session.ts";
 import { isParallel } from "../fleet-addresses.ts";
 import { Damping } from "./damping.ts";
@@ -273,21 +272,14 @@ export class Probes implements AsyncDisposable {
   }
 
   #targets(cluster: string): ProbeTarget[] {
-    const slices = [...this.#session.fleet.sliceImports.byIndex("cluster", cluster)];
-    return planTargets(slices.filter((it) => this.#isImported(it)));
-  }
-
-  #isImported(slice: EndpointSliceImport): boolean {
-    const service = serviceOfSliceImport(slice);
-    const isOfMcs = this.#session.here.mcsImports.store.get(service) !== undefined;
-    return isOfMcs || fleetImportOf(this.#session, service) !== undefined;
+    return planTargets(importedSlices(this.#session, cluster));
   }
 
   /** One slice after the other, and in the next cycle the next endpoint of each. */
   #endpointOf(cluster: string, turn: number): ProbeTarget | undefined {
     const slices = [...this.#session.fleet.sliceImports.byIndex("cluster", cluster)];
     const slice = slices[turn % slices.length];
-    if (slice === undefined || !this.#isImported(slice)) return undefined;
+    if (slice === undefined || !isImported(this.#session, slice)) return undefined;
     const targets = planTargets([slice]).filter((it) => it.ports.length > 0);
     return targets[Math.floor(turn / slices.length) % targets.length];
   }

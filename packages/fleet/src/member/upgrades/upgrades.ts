@@ -18,10 +18,16 @@ import {
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { EXTERNAL_ENGINE, localUpgrader } from "#updates/engines/local.ts";
-import { type ReadCluster, UPGRADE_LABEL, type UpgradeOperation } from "#updates/engines/upgrader.ts";
+import {
+  type ReadCluster,
+  STOPPED_MESSAGE,
+  UPGRADE_LABEL,
+  type UpgradeOperation,
+} from "#updates/engines/upgrader.ts";
 import type { Ranges } from "../membership/ranges.ts";
 import { isLegacyHub, isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { measure, readCluster } from "./cluster.ts";
+import { type Asking, ClientSight } from "./client-sight.ts";
 
 /** While an upgrade is in progress the version of the API server, which no watch reports, is read so often. Unit: milliseconds. */
 const LOOK_MS = 30_000;
@@ -34,7 +40,7 @@ export function upgradeKey({ cluster }: Pick<Session, "cluster">): ObjectKey {
 }
 
 /** Carries out what the hub's ClusterUpgrade asks for, by an engine in this cluster, and reports how the cluster is. */
-export function createUpgrades(session: Session, { nodes }: Ranges): Controller {
+export function createUpgrades(session: Session, { nodes }: Ranges, asking: Asking): Controller {
   const { local, hub, deps } = session;
   const namespace = mailboxOf(session.cluster);
   const key = upgradeKey(session);
@@ -48,6 +54,7 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
     deps,
   );
   const stop = new AbortController();
+  const sight = new ClientSight(session, asking);
   const onChanges = [upgrades, jobs].map((it: Informer<KubeObject>) =>
     it.subscribe(() => controller.enqueue(key)),
   );
@@ -60,13 +67,17 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
         if (isLegacyHub(session)) return {};
         upgrades.start(stop.signal);
         const upgrade = upgrades.store.get(key);
-        if (upgrade === undefined || isDeleting(upgrade) || membershipOf(session) !== "join") return {};
+        const isWanted = upgrade !== undefined && !isDeleting(upgrade) && membershipOf(session) === "join";
+        sight.want(isWanted ? upgrade.spec : { engine: "" });
+        if (!isWanted) return {};
         // Not before: members that are not upgraded this way may not read Jobs.
         if (upgrade.spec.operation !== undefined && upgrade.spec.engine.startsWith("Job:"))
           jobs.start(stop.signal);
         const act = upgrade.spec.engine === EXTERNAL_ENGINE ? lookOn : carryOut;
-        const state = await act(session, (at) => readState(session, nodes, upgrade, at), upgrade, signal);
-        if (upgrade.spec.measure === true) return { requeueAfterMs: MEASURE_MS };
+        const read: ReadCluster = (at) => readState(session, { nodes, sight, upgrade }, at);
+        const state = await act(session, read, upgrade, signal);
+        if (upgrade.spec.measure === true || upgrade.spec.probes !== undefined)
+          return { requeueAfterMs: MEASURE_MS };
         return state === "Running" ? { requeueAfterMs: LOOK_MS } : {};
       },
       concurrency: 1,
@@ -86,6 +97,7 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
       stop.abort();
       for (const it of onChanges) it[Symbol.dispose]();
       await controller[Symbol.asyncDispose]();
+      await sight[Symbol.asyncDispose]();
       await upgrades[Symbol.asyncDispose]();
       await jobs[Symbol.asyncDispose]();
     },
@@ -94,13 +106,21 @@ export function createUpgrades(session: Session, { nodes }: Ranges): Controller 
 
 async function readState(
   { local, here }: Session,
-  nodes: Informer<Node>,
-  { spec }: ClusterUpgrade,
+  {
+    nodes,
+    sight,
+    upgrade: { spec },
+  }: {
+    readonly nodes: Informer<Node>;
+    readonly sight: ClientSight;
+    readonly upgrade: ClusterUpgrade;
+  },
   signal: AbortSignal,
 ): Promise<Omit<ClusterUpgradeStatus, "operation">> {
-  const cluster = await readCluster(local, nodes.store.list(), signal);
+  const cluster = { ...(await readCluster(local, nodes.store.list(), signal)), ...sight.flows };
   if (spec.measure !== true) return cluster;
-  return { ...cluster, measurements: measure(cluster.nodes ?? [], here.slices.store.list()) };
+  const measured = measure(cluster.nodes ?? [], here.slices.store.list());
+  return { ...cluster, measurements: { ...measured, ...sight.measurements } };
 }
 
 type OperationState = NonNullable<ClusterUpgradeStatus["operation"]>["state"];
@@ -138,8 +158,10 @@ async function carryOut(
   const status = await attempt(operation, read, signal, async () => {
     const upgrader = localUpgrader(engine, session.local, read);
     const observed = await upgrader.observe(operation, signal);
-    if (observed.operation !== undefined) return observed;
-    await upgrader.start(operation, signal);
+    if (observed.operation === undefined && operation.stop === true)
+      return { ...observed, operation: { id: operation.id, state: "Failed", message: STOPPED_MESSAGE } };
+    if (observed.operation !== undefined && operation.stop !== true) return observed;
+    await (operation.stop === true ? upgrader.stop(operation, signal) : upgrader.start(operation, signal));
     return upgrader.observe(operation, signal);
   });
   await report(session, upgrade, status, signal);

@@ -11,7 +11,7 @@ import type {
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { releasesIn } from "./fleet.ts";
 import { consistentImages, familiesOf } from "./images.ts";
-import { collect } from "./members.ts";
+import { checkOf, collect } from "./members.ts";
 import { planRun } from "./plan.ts";
 import { advanceStage, countFailures, rollUpSkipped } from "./segments.ts";
 import { applySkips } from "./skips.ts";
@@ -49,6 +49,9 @@ export function advance(run: UpdateRun, strategy: StrategySpec | undefined, fact
   if (status.status.startTime !== undefined) proceed(walk);
   status.failureCount = status.stages.reduce((sum, it) => sum + it.failureCount, 0);
   status.counts = countStates(status);
+  const rolledBack = [...members(status)].filter((it) => it.rollback?.state === "Succeeded").length;
+  if (rolledBack > 0) status.rolledBack = rolledBack;
+  else delete status.rolledBack;
   return { status, againAtMs };
 }
 
@@ -97,7 +100,7 @@ function proceed(walk: Walk): void {
 
 function collectAll(walk: Walk): void {
   for (const stage of walk.status.stages) {
-    const check = walk.status.strategy?.stages.find((it) => it.name === stage.name)?.health;
+    const check = checkOf(walk, stage.name);
     for (const group of stage.groups) for (const it of group.members) collect(walk, it, check);
   }
 }

@@ -60,3 +60,20 @@ it.each<[string, ClusterUpgradeStatus]>([
   world.start();
   expect(JSON.stringify(world.status).length).toBeLessThan(5000);
 });
+
+it("a member that reports long failures of flows to another makes the status of its run no larger than others do", () => {
+  const world = new UpdateWorld();
+  world.add("a", { group: "g" }, { measurements: {} });
+  world.add("b");
+  const health = { toleratedSeconds: 0, flows: { minProbers: 1 }, onFailure: "Rollback" as const };
+  world.report = (_prober, { cluster, since }) =>
+    cluster === "a" ? { cluster, since, targets: 1, tried: 99, failed: failing, message: LONG } : undefined;
+  let failing = 0;
+  world.request({ strategy: { stages: [{ name: "s", groups: [{ name: "g" }], health }] } });
+  world.start();
+  world.later(30_000);
+  failing = 99;
+  world.later(0);
+  expect(world.member("a").rollback?.reason.code).toBe("Unhealthy");
+  expect(JSON.stringify(world.status).length).toBeLessThan(5000);
+});

@@ -121,3 +121,213 @@ describe("rules of a health check", () => {
     );
   });
 });
+
+describe("a member whose services others probe", () => {
+  /** Members a and b, one after another, probed by three others and by each other. */
+  function probed(health: HealthCheck = {}): { it: UpdateWorld; failing: Map<string, number> } {
+    const it = new UpdateWorld();
+    for (const name of ["a", "b"]) it.add(name, { group: "g" }, { measurements: GOOD });
+    for (const name of ["p1", "p2", "p3"]) it.add(name);
+    const failing = new Map<string, number>();
+    it.report = (prober, { cluster, since }) => {
+      const failed = failing.get(prober) ?? 0;
+      return { cluster, since, targets: 2, tried: 200, failed, message: "work/hello 10.1.0.7:80: HTTP 500" };
+    };
+    const strategy = { stages: [{ name: "s", groups: [{ name: "g" }], health }] };
+    it.request({ strategy });
+    it.start();
+    return { it, failing };
+  }
+
+  it("is probed for half a minute before, and the next one during its upgrade", () => {
+    const { it: world } = probed({ watchSeconds: 60 });
+    expect(world.states).toBe("a:NotStarted b:NotStarted");
+    expect(world.member("a").message).toBe("its services are probed before its upgrade");
+    world.later(29_000);
+    expect(world.states).toBe("a:NotStarted b:NotStarted");
+    world.later(1000);
+    expect(world.states).toBe("a:Running b:NotStarted");
+    expect(world.member("a").before).toEqual({
+      ...GOOD,
+      probers: 4,
+      flows: 200,
+      failedFlowsPerMille: 0,
+      failedServices: 0,
+    });
+    expect([...world.plan.keys()].toSorted()).toEqual(["b", "p1", "p2", "p3"]);
+    world.finish("a");
+    world.later(60_000);
+    expect(world.states).toBe("a:Completed b:Running");
+  });
+
+  it("fails when flows to it do for most of them, and says an example", () => {
+    const { it: world, failing } = probed({ toleratedSeconds: 60 });
+    world.later(30_000);
+    // b probes as well.
+    for (const name of ["b", "p1", "p2"]) failing.set(name, 10);
+    world.later(0);
+    world.later(60_000);
+    expect(world.member("a").status.error?.message).toBe(
+      "flows to its services succeed: for the median of 4 members 50 of 1000 probes failed, such as work/hello 10.1.0.7:80: HTTP 500",
+    );
+    expect(world.state).toBe("Failed");
+    world.later(0);
+    expect(world.plan.size).toBe(0);
+  });
+
+  it("does not fail because one or two of four say so, nor for what failed before", () => {
+    const { it: world, failing } = probed({ toleratedSeconds: 0 });
+    for (const name of ["b", "p1", "p2", "p3"]) failing.set(name, 40);
+    world.later(30_000);
+    expect(world.states).toBe("a:Running b:NotStarted");
+    for (const name of ["p1", "p2"]) failing.set(name, 200);
+    world.later(1000);
+    world.later(60_000);
+    expect(world.states).toBe("a:Running b:NotStarted");
+  });
+
+  it("is not probed while its run is stopped", () => {
+    const { it: world } = probed();
+    expect(world.plan.size).toBe(4);
+    world.request({ state: "Stop" });
+    world.settle();
+    expect([world.state, world.plan.size]).toEqual(["Stopped", 0]);
+    expect(world.member("a")).not.toHaveProperty("message");
+  });
+});
+
+describe("a member that fails its health check", () => {
+  it("has its engine stopped, at once and once", () => {
+    const it = world({ toleratedSeconds: 0 });
+    measure(it, "a", { ...GOOD, servicesWithoutEndpoints: 2 });
+    expect([it.states, it.told]).toEqual(["a:Failed b:NotStarted", ["start a uid-1", "stop a uid-1"]]);
+    it.settle();
+    expect(it.told).toHaveLength(2);
+  });
+
+  it("and whose engine has ended is left as it is", () => {
+    const it = world({ toleratedSeconds: 0 });
+    it.finish("a");
+    measure(it, "a", { ...GOOD, servicesWithoutEndpoints: 2 });
+    expect([it.state, it.told]).toEqual(["Failed", ["start a uid-1"]]);
+  });
+
+  const BAD = { ...GOOD, servicesWithoutEndpoints: 2 };
+
+  it("is led back if the check says so, while no other begins, and Failed then", () => {
+    const it = world({ toleratedSeconds: 0, onFailure: "Rollback" });
+    it.finish("a");
+    measure(it, "a", BAD);
+    expect([it.state, it.states, it.told.at(-1)]).toEqual([
+      "Stopping",
+      "a:Running b:NotStarted",
+      "start a uid-1-rollback",
+    ]);
+    expect(it.member("a").message).toBe("is rolled back: no service loses all its endpoints");
+    it.finish("a");
+    expect(it.clusters.get("a")).toMatchObject({ kubernetesVersion: "1.33.4" });
+    expect([it.state, it.states, it.status.rolledBack]).toEqual(["Failed", "a:Failed b:NotStarted", 1]);
+    expect(it.member("a")).toMatchObject({
+      status: { error: { code: "Unhealthy", message: "no service loses all its endpoints" } },
+      rollback: { state: "Succeeded" },
+    });
+  });
+
+  it.each([
+    ["1.34.1", "1.33.4"],
+    ["1.34.1+k3s1", "1.33.4+k3s2"],
+  ])("is led back to its version, with its build if %s has one", (kubernetesVersion, previous) => {
+    const it = new UpdateWorld();
+    it.add("a", {}, { kubernetesVersion: "1.33.4+k3s2", measurements: GOOD });
+    const stages = [
+      { name: "s", memberSelector: { byLabel: "" }, health: { onFailure: "Rollback" as const } },
+    ];
+    const upgrade = { type: "Full" as const, kubernetesVersion };
+    it.request({ strategy: { stages }, managedClusterUpdate: { upgrade } });
+    it.start();
+    expect(it.member("a").previous).toEqual({ type: "Full", kubernetesVersion: previous });
+  });
+
+  it("is led back after its engine was stopped", () => {
+    const it = world({ toleratedSeconds: 0, onFailure: "Rollback" });
+    measure(it, "a", BAD);
+    expect(it.told).toEqual(["start a uid-1", "stop a uid-1", "start a uid-1-rollback"]);
+  });
+
+  it("is led back if its engine fails as well, and tried again from there", () => {
+    const it = world({ onFailure: "Rollback" });
+    it.finish("a", "Failed");
+    it.finish("a");
+    expect(it.member("a")).toMatchObject({
+      status: { state: "Failed", error: { code: "UpgradeFailed" } },
+      rollback: { state: "Succeeded" },
+    });
+    it.request({ attempt: 2 });
+    it.settle();
+    expect(it.member("a")).not.toHaveProperty("rollback");
+    expect([it.states, it.status.rolledBack, it.told.at(-1)]).toEqual([
+      "a:Running b:NotStarted",
+      undefined,
+      "start a uid-2",
+    ]);
+  });
+
+  it.each<[string, (it: UpdateWorld) => void, string]>([
+    ["the engine fails", (it) => it.finish("a", "Failed"), "node does not boot"],
+    ["it takes an hour", (it) => it.later(3_600_000), "it did not end within an hour"],
+  ])("stays as it is if %s, and says so", (_what, happen, message) => {
+    const it = world({ toleratedSeconds: 0, onFailure: "Rollback" });
+    measure(it, "a", BAD);
+    happen(it);
+    expect(it.member("a").rollback).toMatchObject({ state: "Failed", message });
+    expect([it.state, it.status.rolledBack]).toEqual(["Failed", undefined]);
+  });
+
+  it.each(["SystemUpgradeController", "ClusterAPI:capi/a"])(
+    "by %s is not led back, and says why",
+    (upgrader) => {
+      const it = new UpdateWorld();
+      it.add("a", { upgrader }, { measurements: GOOD });
+      it.request({
+        strategy: {
+          stages: [
+            {
+              name: "s",
+              memberSelector: { byLabel: "" },
+              health: { toleratedSeconds: 0, onFailure: "Rollback" },
+            },
+          ],
+        },
+      });
+      it.start();
+      it.finish("a");
+      measure(it, "a", BAD);
+      expect(it.state).toBe("Failed");
+      expect(it.member("a").rollback?.message).toMatch(/does not go back to older versions$/);
+    },
+  );
+});
+
+describe("a health check without rules", () => {
+  const facts = (now: Measurements, before: Measurements, phase: "during" | "after" = "after") =>
+    findFault(undefined, { phase, now, before }, undefined);
+  const NONE = { failedLookupsPerMille: 0, failedFlowsPerMille: 0, failedServices: 0 };
+  it.each<[string, Measurements, string | undefined]>([
+    ["a service of many that does not answer", { failedServices: 1 }, "flows to its services succeed"],
+    ["lookups that fail", { failedLookupsPerMille: 60 }, "its cluster DNS resolves names"],
+    ["few lookups that fail", { failedLookupsPerMille: 50 }, undefined],
+    ["flows that fail", { failedFlowsPerMille: 21 }, "flows to its services succeed"],
+    ["endpoints that stay unready", { endpoints: 40, readyEndpoints: 35 }, "endpoints become ready"],
+    ["a few unready ones of many", { endpoints: 40, readyEndpoints: 36 }, undefined],
+  ])("minds %s", (_what, now, fault) => {
+    expect(facts(now, { ...NONE, endpoints: 40, readyEndpoints: 40 })).toBe(fault);
+  });
+  it("does not mind what failed before, nor unready endpoints while nodes are replaced", () => {
+    const bad = { failedLookupsPerMille: 900, failedFlowsPerMille: 900, endpoints: 9, readyEndpoints: 1 };
+    expect(facts(bad, bad)).toBeUndefined();
+    expect(facts({ failedLookupsPerMille: 900 }, {})).toBeUndefined();
+    expect(
+      facts({ endpoints: 9, readyEndpoints: 1 }, { endpoints: 9, readyEndpoints: 9 }, "during"),
+    ).toBeUndefined();
+  });
+});

@@ -7,7 +7,8 @@ import type {
   UpdateRun,
   UpgradeTarget,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import { boundedMeasurements, judge } from "./judge.ts";
+import { collectRollback, failMember, previousOf } from "./failure.ts";
+import { judge, measurementsOf } from "./judge.ts";
 import { releasesIn, type UpdateMember } from "./fleet.ts";
 import { chooseImages, familiesOf } from "./images.ts";
 import { windowAt, type WindowState } from "./schedule.ts";
@@ -34,9 +35,13 @@ export function windowOf(walk: Walk, member: UpdateMember | undefined): WindowSt
   return windowAt(type === "NodeImageOnly" ? schedules?.nodeOS : schedules?.kubernetes, walk.facts.nowMs);
 }
 
+export function checkOf({ status }: Pick<Walk, "status">, stage: string): HealthCheck | undefined {
+  return status.strategy?.stages.find((it) => it.name === stage)?.health;
+}
+
 /** Whether a stage judges its members by measurements that one does not report yet. */
-export function lacksMeasurements({ status }: Walk, stage: string, observed: Observed): boolean {
-  const isJudged = status.strategy?.stages.find((it) => it.name === stage)?.health !== undefined;
+export function lacksMeasurements(walk: Walk, stage: string, observed: Observed): boolean {
+  const isJudged = checkOf(walk, stage) !== undefined;
   return isJudged && isKnown(observed) && observed.measurements === undefined;
 }
 
@@ -133,7 +138,12 @@ function decideWindow(walk: Walk, member: UpdateMember): Decision | undefined {
 }
 
 /** Carries out a decision, for a member that is not being upgraded. */
-export function follow(walk: Walk, member: MemberUpdateStatus, decision: Decision): void {
+export function follow(
+  walk: Walk,
+  member: MemberUpdateStatus,
+  decision: Decision,
+  check: HealthCheck | undefined,
+): void {
   delete member.message;
   if (decision.is === "begin") {
     delete member.status.startTime;
@@ -145,10 +155,19 @@ export function follow(walk: Walk, member: MemberUpdateStatus, decision: Decisio
     });
     delete member.engineEndTime;
     delete member.unhealthySince;
+    delete member.rollback;
     const observed = walk.facts.observe(member.name);
-    if (isKnown(observed) && observed.measurements !== undefined)
-      member.before = boundedMeasurements(observed.measurements);
-  } else if (decision.is === "fail") {
+    if (!isKnown(observed)) return;
+    if (check?.onFailure === "Rollback") member.previous = previousOf(observed, decision.target);
+    if (observed.measurements !== undefined)
+      member.before = measurementsOf(
+        observed.measurements,
+        check === undefined ? undefined : walk.facts.flows?.(member.name, check.flows),
+      );
+    return;
+  }
+  delete member.probedSince;
+  if (decision.is === "fail") {
     fail(walk, member.status, decision.code, decision.message);
     member.attempt = walk.attempt;
   } else {
@@ -168,8 +187,10 @@ export function collect(walk: Walk, member: MemberUpdateStatus, check: HealthChe
   if (observed === undefined) return;
   if (!isKnown(observed)) return void (member.message = bounded(observed.problem));
   const { operation } = observed;
-  if (operation !== undefined && operation.id === member.operationId)
+  if (member.rollback !== undefined) collectRollback(walk, member, observed);
+  else if (operation !== undefined && operation.id === member.operationId)
     conclude(walk, member, { ...observed, operation }, check);
+  if (member.status.state !== "Running") delete member.probedSince;
 }
 
 function conclude(
@@ -179,15 +200,15 @@ function conclude(
   check: HealthCheck | undefined,
 ): void {
   const { state, message } = observed.operation;
-  if (state === "Failed")
-    return fail(walk, member.status, "UpgradeFailed", message ?? "the engine reports no reason");
+  const failed = (code: string, why: string): void => failMember(walk, member, check, { code, message: why });
+  if (state === "Failed") return failed("UpgradeFailed", message ?? "the engine reports no reason");
   if (state === "Running") {
     if (message !== undefined) member.message = bounded(message);
     if (check !== undefined) judge(walk, member, check, { observed, phase: "during" });
     return;
   }
   const missing = missingOf(observed, member.target ?? { type: "Full" });
-  if (missing === undefined && check !== undefined) judge(walk, member, check, { observed, phase: "after" });
-  else if (missing === undefined) setState(walk, member.status, "Completed");
-  else fail(walk, member.status, "TargetNotReached", `the engine reports success, but ${missing}`);
+  if (missing !== undefined) return failed("TargetNotReached", `the engine reports success, but ${missing}`);
+  if (check === undefined) setState(walk, member.status, "Completed");
+  else judge(walk, member, check, { observed, phase: "after" });
 }

@@ -1,5 +1,6 @@
 import type { MemberUpdateStatus, UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import type { UpgradeOperation } from "../engines/upgrader.ts";
+import { rollbackOf, UNHEALTHY } from "./failure.ts";
 import { isFinal } from "./states.ts";
 
 /** What a run needs to be known or done, from its status alone. */
@@ -11,16 +12,29 @@ export function hasEnded({ spec, status }: UpdateRun): boolean {
   return isFinal(state) || (state === "Failed" && !isNewAttempt);
 }
 
-/** The upgrades that are to be in progress, by member. */
+/** What engines are to do, by member: upgrades and rollbacks, and the end of upgrades whose members have failed. */
 export function operationsOf({ status }: UpdateRun): ReadonlyMap<string, UpgradeOperation> {
   const members = status?.stages.flatMap((stage) => stage.groups.flatMap((it) => it.members)) ?? [];
   return new Map(
-    members.flatMap(({ name, status: { state }, operationId: id, target }) =>
-      state === "Running" && id !== undefined && target !== undefined
-        ? [[name, { id, target }] as const]
-        : [],
-    ),
+    members.flatMap((it) => {
+      const operation = operationOf(it, status?.attempt);
+      return operation === undefined ? [] : [[it.name, operation] as const];
+    }),
   );
+}
+
+function operationOf(member: MemberUpdateStatus, attempt: number | undefined): UpgradeOperation | undefined {
+  const { status, operationId: id, target } = member;
+  if (id === undefined || target === undefined) return undefined;
+  if (status.state === "Running") return rollbackOf(member) ?? { id, target };
+  // Engines of members that failed otherwise have ended.
+  const isToStop =
+    status.state === "Failed" &&
+    status.error?.code === UNHEALTHY &&
+    member.engineEndTime === undefined &&
+    member.rollback === undefined &&
+    member.attempt === attempt;
+  return isToStop ? { id, target, stop: true } : undefined;
 }
 
 /** Whether the members of the current stages are judged by measurements. */

@@ -1,6 +1,12 @@
-import type { StrategySpec, UpdateRun, UpdateRunStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type {
+  HealthCheck,
+  StrategySpec,
+  UpdateRun,
+  UpdateRunStatus,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { advance } from "./advance.ts";
-import { decide } from "./members.ts";
+import { rollbackProblem } from "../engines/rollback.ts";
+import { checkOf, decide } from "./members.ts";
 import type { Facts, Walk } from "./walk.ts";
 
 /** What a run would do if it was started now. */
@@ -13,16 +19,24 @@ export interface Preview {
 export function previewRun(run: UpdateRun, strategy: StrategySpec | undefined, facts: Facts): Preview {
   const { status } = advance(run, strategy, facts);
   const walk: Walk = { run, status, attempt: status.attempt ?? 1, isStopping: false, facts, again: () => {} };
-  const members = status.stages.flatMap((it) => it.groups.flatMap((group) => group.members));
-  return { status, verdicts: new Map(members.map((it) => [it.name, verdictOf(walk, it.name)])) };
+  const verdicts = status.stages.flatMap((stage) =>
+    stage.groups.flatMap((group) =>
+      group.members.map(({ name }) => [name, verdictOf(walk, name, checkOf(walk, stage.name))] as const),
+    ),
+  );
+  return { status, verdicts: new Map(verdicts) };
 }
 
-function verdictOf(walk: Walk, name: string): string {
+function verdictOf(walk: Walk, name: string, check: HealthCheck | undefined): string {
   // Measurements are reported once a run has started.
   const decision = decide(walk, name, "");
+  const problem =
+    check?.onFailure === "Rollback"
+      ? rollbackProblem(walk.facts.members.get(name)?.upgrader ?? "")
+      : undefined;
   switch (decision.is) {
     case "begin":
-      return "begins";
+      return problem === undefined ? "begins" : `begins, and cannot be rolled back: ${problem}`;
     case "skip":
       return `is skipped: ${decision.message}`;
     case "wait":

@@ -6,7 +6,8 @@ import type {
   UpdateState,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { passGates, skipGates } from "./gates.ts";
-import { decide, follow, lacksMeasurements, windowOf } from "./members.ts";
+import { checkOf, decide, follow, lacksMeasurements, windowOf } from "./members.ts";
+import { areProbesAwaited, endProbes, prepareProbes } from "./probing.ts";
 import { windowRank } from "./schedule.ts";
 import { isFinal } from "./states.ts";
 import { fail, setState, type Walk } from "./walk.ts";
@@ -101,6 +102,7 @@ function advanceGroup(walk: Walk, stage: UpdateStageStatus, group: UpdateGroupSt
   if (mayBegin && !hasBegun && !passGates(walk, group.beforeGates, { ...place, timing: "Before" }))
     return setState(walk, group.status, "Pending");
   if (mayBegin) schedule(walk, stage, group);
+  else endProbes(group);
   rollUpSkippedGroup(walk, group);
   if (!isFinal(group.status.state)) finishGroup(walk, stage, group);
 }
@@ -134,6 +136,7 @@ function stopGroup(walk: Walk, group: UpdateGroupStatus): void {
 }
 
 function endStopped(walk: Walk, stage: UpdateStageStatus): void {
+  for (const it of stage.groups) endProbes(it);
   if (stage.status.state !== "NotStarted") setState(walk, stage.status, "Stopped");
 }
 
@@ -143,18 +146,28 @@ function stopPending(walk: Walk, group: UpdateGroupStatus): void {
 
 /** Begins members while the group and the stage have room. A member that cannot begin lets the next one try. */
 function schedule(walk: Walk, stage: UpdateStageStatus, group: UpdateGroupStatus): void {
+  const check = checkOf(walk, stage.name);
   const rank = (it: MemberUpdateStatus): number =>
     windowRank(windowOf(walk, walk.facts.members.get(it.name)), walk.facts.nowMs);
   const waiting = group.members.filter((it) => !isSettled(walk, it) && it.status.state !== "Running");
   const ordered = waiting.map((it) => [rank(it), it] as const).toSorted(([a], [b]) => a - b);
-  for (const [, member] of ordered) {
-    if (countRunning(group) >= group.maxConcurrency) return;
-    if (stage.groups.reduce((sum, it) => sum + countRunning(it), 0) >= stage.maxConcurrency) return;
-    if (isReportAwaited(walk, stage, member.name)) return;
-    follow(walk, member, decide(walk, member.name, stage.name));
+  for (const [at, [, member]] of ordered.entries()) {
+    const isNext = hasRoom(stage, group) && !isReportAwaited(walk, stage, member.name);
+    const decision = isNext ? decide(walk, member.name, stage.name) : undefined;
+    if (decision === undefined || (decision.is === "begin" && areProbesAwaited(walk, member, check))) {
+      const next = ordered.slice(at, at + group.maxConcurrency).map(([, it]) => it);
+      prepareProbes(walk, next, stage.name);
+      return;
+    }
+    follow(walk, member, decision, check);
     countFailures(walk, stage);
     if (isOverLimit(stage) || isOverLimit(group)) return;
   }
+}
+
+function hasRoom(stage: UpdateStageStatus, group: UpdateGroupStatus): boolean {
+  if (countRunning(group) >= group.maxConcurrency) return false;
+  return stage.groups.reduce((sum, it) => sum + countRunning(it), 0) < stage.maxConcurrency;
 }
 
 /** Members that are asked when their stage begins keep their order if they answer soon. Unit: milliseconds. */
@@ -183,9 +196,14 @@ function hasBeenTried({ status }: MemberUpdateStatus): boolean {
 export function countFailures(walk: Walk, stage: UpdateStageStatus): void {
   for (const group of stage.groups)
     group.failureCount = group.members.filter(
-      (it) => it.status.state === "Failed" && it.attempt === walk.attempt,
+      (it) => (it.status.state === "Failed" || isLedBack(it)) && it.attempt === walk.attempt,
     ).length;
   stage.failureCount = stage.groups.reduce((sum, it) => sum + it.failureCount, 0);
+}
+
+/** It has failed, although its engine works: it counts at once, so that no other begins. */
+function isLedBack({ status, rollback }: MemberUpdateStatus): boolean {
+  return status.state === "Running" && rollback !== undefined;
 }
 
 function isOverLimit({

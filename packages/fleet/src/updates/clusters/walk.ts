@@ -1,6 +1,7 @@
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 import type {
   ClusterUpgradeStatus,
+  FlowCheck,
   Gate,
   ReleaseCatalog,
   UpdateRun,
@@ -10,6 +11,7 @@ import type {
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import type { Support } from "#domain/kubernetes-support.ts";
 import type { UpdateMember } from "./fleet.ts";
+import type { Flows } from "./flows.ts";
 import type { CompileRule } from "./judge.ts";
 
 /** A cluster as its engine reports it, or why that is not known. */
@@ -26,6 +28,8 @@ export interface Facts {
   readonly hub?: Support | undefined;
   /** Whether the agent of a member does not answer. Default: no. */
   readonly isSilent?: (member: string) => boolean;
+  /** What other members find of one. Absent: members are not asked. */
+  readonly flows?: (member: string, check: FlowCheck | undefined) => Flows;
   /** For rules of health checks. */
   readonly compile?: CompileRule | undefined;
 }

@@ -1,8 +1,10 @@
 import { sameJson } from "@fairlead/base/json.ts";
 import type {
   ClusterUpgradeStatus,
+  FlowReport,
   Gate,
   MemberUpdateStatus,
+  ProbeRequest,
   ReleaseCatalog,
   SkipTarget,
   StrategySpec,
@@ -13,8 +15,10 @@ import type {
 import type { Support } from "#domain/kubernetes-support.ts";
 import { advance } from "./advance.ts";
 import type { UpdateMember } from "./fleet.ts";
+import { flowsIn, planProbes, type ProbePlan } from "./flows.ts";
 import { gatesOf } from "./gates.ts";
 import { membersToObserve, operationsOf } from "./needs.ts";
+import type { UpgradeOperation } from "../engines/upgrader.ts";
 import type { Observed } from "./walk.ts";
 
 /** A fleet whose clusters are upgraded by hand: the hub's controller without an API server. */
@@ -33,6 +37,14 @@ export class UpdateWorld {
   /** Called after each pass. */
   onPass: (before: UpdateRunStatus | undefined, after: UpdateRunStatus) => void = () => {};
   againAtMs: number | undefined;
+  /** Members that do not answer. */
+  readonly silent = new Set<string>();
+  /** What members report that probe others. Undefined: there are no probes. */
+  report: ((prober: string, request: ProbeRequest) => FlowReport | undefined) | undefined;
+  /** The probes of the last pass. */
+  plan: ProbePlan = new Map();
+  /** What engines had to do with each cluster, in order. */
+  readonly told: string[] = [];
 
   add(name: string, member: Partial<UpdateMember> = {}, cluster: ClusterUpgradeStatus = {}): void {
     this.members.set(name, {
@@ -66,6 +78,15 @@ export class UpdateWorld {
   pass(): boolean {
     const observable = new Set(membersToObserve(this.run));
     const { status: before } = this.run;
+    const { report, silent } = this;
+    const isSilent = (name: string): boolean => silent.has(name);
+    if (report !== undefined)
+      this.plan = planProbes([this.run], {
+        members: this.members.keys(),
+        isSilent,
+        report,
+        nowMs: this.nowMs,
+      });
     const { status, againAtMs } = advance(this.run, this.strategy, {
       nowMs: this.nowMs,
       members: this.members,
@@ -73,12 +94,14 @@ export class UpdateWorld {
       gateState: (id) => this.gates.get(id)?.state,
       catalogs: this.catalogs,
       hub: this.hub,
+      isSilent,
+      ...(report === undefined ? {} : { flows: flowsIn(this.plan, report) }),
     });
     this.againAtMs = againAtMs;
     this.run = { ...this.run, status };
     this.onPass(before, status);
     for (const { name, spec } of gatesOf(this.run)) this.gates.set(name, this.#gate(name, spec));
-    for (const [name, { id }] of operationsOf(this.run)) this.#begin(name, id);
+    for (const [name, operation] of operationsOf(this.run)) this.#begin(name, operation);
     return !sameJson(before, status);
   }
 
@@ -89,10 +112,20 @@ export class UpdateWorld {
       : present;
   }
 
-  #begin(name: string, id: string): void {
+  /** As the hub and an engine do that can stop and go back. */
+  #begin(name: string, { id, stop, rollback }: UpgradeOperation): void {
     const cluster = this.clusters.get(name);
-    if (cluster === undefined || "problem" in cluster || cluster.operation?.id === id) return;
-    this.clusters.set(name, { ...cluster, operation: { id, state: "Running" } });
+    if (cluster === undefined || "problem" in cluster) return;
+    const { operation } = cluster;
+    const isBusy = operation?.state === "Running";
+    if (stop === true || (rollback === true && isBusy && operation.id !== id)) {
+      if (!isBusy) return;
+      this.told.push(`stop ${name} ${operation.id}`);
+      this.clusters.set(name, { ...cluster, operation: { ...operation, state: "Failed" } });
+    } else if (operation?.id !== id) {
+      this.told.push(`start ${name} ${id}`);
+      this.clusters.set(name, { ...cluster, operation: { id, state: "Running" } });
+    }
   }
 
   settle(): void {
@@ -105,7 +138,8 @@ export class UpdateWorld {
     const member = this.member(name);
     if (cluster === undefined || "problem" in cluster || cluster.operation === undefined)
       throw new Error(`${name} is not being upgraded`);
-    const version = member.target?.kubernetesVersion;
+    const isBack = member.rollback !== undefined;
+    const version = (isBack ? member.previous : member.target)?.kubernetesVersion;
     const reached = result === "Succeeded" && version !== undefined ? { kubernetesVersion: version } : {};
     const message = result === "Failed" ? { message: "node does not boot" } : {};
     const nodes = (cluster.nodes ?? []).map((it) => ({ ...it, ...reached }));

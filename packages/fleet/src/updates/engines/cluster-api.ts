@@ -9,7 +9,14 @@ import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { ClusterUpgradeStatus, UpgradeNode } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { isAtTarget } from "../clusters/target.ts";
 import { compareVersions, parseVersion } from "../clusters/versions.ts";
-import { type ClusterUpgrader, OPERATION_ANNOTATION, type UpgradeOperation } from "./upgrader.ts";
+import { NO_WAY_BACK } from "./rollback.ts";
+import {
+  type ClusterUpgrader,
+  OPERATION_ANNOTATION,
+  STOPPED_ANNOTATION,
+  STOPPED_MESSAGE,
+  type UpgradeOperation,
+} from "./upgrader.ts";
 
 /** Kinds of Cluster API, cut to the fields that are read or written. */
 interface MachineDeploymentTopology {
@@ -63,6 +70,7 @@ export class ClusterApiUpgrader implements ClusterUpgrader {
   }
 
   async start(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
+    if (operation.rollback === true) throw new FleetError("PRECONDITION_FAILED", NO_WAY_BACK.ClusterAPI);
     const cluster = await this.#client.get(CAPI_CLUSTERS, this.#key, { signal });
     if (operationOf(cluster) === operation.id) return;
     const topology = cluster.spec?.topology;
@@ -81,17 +89,39 @@ export class ClusterApiUpgrader implements ClusterUpgrader {
       metadata: {
         // The list of workers is replaced as a whole.
         resourceVersion: cluster.metadata.resourceVersion,
-        annotations: { [OPERATION_ANNOTATION]: operation.id },
+        annotations: { [OPERATION_ANNOTATION]: operation.id, [STOPPED_ANNOTATION]: null },
       },
-      spec: {
-        topology: {
-          version: `v${kubernetesVersion}`,
-          ...(deployments === undefined ? {} : { workers: { machineDeployments: deployments } }),
-        },
-      },
+      spec: { topology: { version: `v${kubernetesVersion}`, ...workersOf(deployments) } },
     };
     await this.#client.mergePatch(CAPI_CLUSTERS, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
   }
+
+  /** No other MachineDeployment is begun. To pause the Cluster would end the repair of its Machines as well. */
+  async stop(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
+    const cluster = await this.#client.get(CAPI_CLUSTERS, this.#key, { signal });
+    if (operationOf(cluster) !== operation.id || isStopped(cluster)) return;
+    const deployments = cluster.spec?.topology?.workers?.machineDeployments?.map((it) => deferred(it, true));
+    const patch = {
+      metadata: {
+        resourceVersion: cluster.metadata.resourceVersion,
+        annotations: { [STOPPED_ANNOTATION]: "true" },
+      },
+      spec: { topology: workersOf(deployments) },
+    };
+    await this.#client.mergePatch(CAPI_CLUSTERS, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
+  }
+
+  rollbackProblem(): Promise<string> {
+    return Promise.resolve(NO_WAY_BACK.ClusterAPI);
+  }
+}
+
+function workersOf(machineDeployments: readonly MachineDeploymentTopology[] | undefined): object {
+  return machineDeployments === undefined ? {} : { workers: { machineDeployments } };
+}
+
+function isStopped({ metadata }: KubeObject): boolean {
+  return metadata.annotations?.[STOPPED_ANNOTATION] !== undefined;
 }
 
 function operationOf({ metadata }: KubeObject): string | undefined {
@@ -134,10 +164,12 @@ type State = Omit<NonNullable<ClusterUpgradeStatus["operation"]>, "id">;
 
 function stateOf(cluster: CapiCluster, machines: readonly Machine[], operation: UpgradeOperation): State {
   const failed = machines.find((it) => it.status?.phase === "Failed");
-  if (failed === undefined)
-    return isOver(cluster, machines, operation)
-      ? { state: "Succeeded" }
+  if (failed === undefined) {
+    if (isOver(cluster, machines, operation)) return { state: "Succeeded" };
+    return isStopped(cluster)
+      ? { state: "Failed", message: STOPPED_MESSAGE }
       : { state: "Running", ...progressOf(cluster) };
+  }
   const reason = failed.status?.failureMessage ?? "its phase is Failed";
   return { state: "Failed", message: `Machine ${failed.metadata.name}: ${reason}` };
 }

@@ -93,4 +93,47 @@ export function engineContract(make: () => EngineHarness | Promise<EngineHarness
     expect(observed.operation).toEqual({ id: "one", state: "Succeeded" });
     expect(observed.nodes?.map((it) => it.kubernetesVersion)).toContain(harness.version("1.33.4"));
   });
+
+  it("stops an operation, which has failed then, and another one is carried out as usual", async () => {
+    const harness = await make();
+    const one = operation(harness, "one");
+    const upgrader = harness.upgrader();
+    await upgrader.stop(one, signal);
+    await upgrader.start(one, signal);
+    await upgrader.stop({ ...one, stop: true }, signal);
+    expect((await harness.upgrader().observe(one, signal)).operation).toEqual({
+      id: "one",
+      state: "Failed",
+      message: "the upgrade was stopped",
+    });
+    const writes = harness.writes();
+    await harness.upgrader().stop(one, signal);
+    expect(harness.writes()).toBe(writes);
+    const two = operation(harness, "two");
+    await harness.upgrader().start(two, signal);
+    expect((await harness.upgrader().observe(two, signal)).operation?.state).toBe("Running");
+    await harness.upgrader().stop(one, signal);
+    await harness.work("succeed");
+    expect((await harness.upgrader().observe(two, signal)).operation?.state).toBe("Succeeded");
+  });
+
+  it("leads a cluster back, or says why it cannot", async () => {
+    const harness = await make();
+    await harness.upgrader().start(operation(harness, "one"), signal);
+    await harness.work("succeed");
+    const back = {
+      ...operation(harness, "one-rollback", { kubernetesVersion: harness.version("1.33.4") }),
+      rollback: true,
+    };
+    const problem = await harness.upgrader().rollbackProblem(signal);
+    if (problem !== undefined) {
+      await expect(harness.upgrader().start(back, signal)).rejects.toThrow(problem);
+      return;
+    }
+    await harness.upgrader().start(back, signal);
+    await harness.work("succeed");
+    const observed = await harness.upgrader().observe(back, signal);
+    expect(observed.operation).toEqual({ id: "one-rollback", state: "Succeeded" });
+    expect(observed.kubernetesVersion).toBe("1.33.4");
+  });
 }

@@ -30,12 +30,12 @@ function cluster(version: string): Required<Pick<ClusterUpgradeStatus, "kubernet
   return { kubernetesVersion: version, nodes: [node("server"), node("worker")] };
 }
 
-function jobHarness(): FakeHarness {
+function jobHarness(annotations: Record<string, string> = {}): FakeHarness {
   const client = new FakeKubeClient();
   const state = cluster("1.33.4");
   const containers = [{ name: "upgrade", image: "example/upgrade" }];
   client.seed(CRON_JOBS, {
-    metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: "upgrade" },
+    metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: "upgrade", annotations },
     spec: {
       schedule: "0 0 1 1 *",
       suspend: true,
@@ -50,7 +50,9 @@ function jobHarness(): FakeHarness {
     upgrader: () => new JobUpgrader(client, "upgrade", () => Promise.resolve(structuredClone(state))),
     version: (it) => it,
     async work(result) {
-      for (const job of client.objects(JOBS).filter((it) => it.status === undefined)) {
+      for (const job of client
+        .objects(JOBS)
+        .filter((it) => it.status === undefined && it.spec?.suspend !== true)) {
         const type = result === "succeed" ? "Complete" : "Failed";
         const conditions = [{ type, status: "True", message: FAILURE }];
         await client.mergePatch(JOBS, keyOf(job), { status: { conditions } }, { subresource: "status" });
@@ -141,7 +143,38 @@ function capiHarness(): FakeHarness {
 }
 
 describe("a Job of the user's", () => {
-  engineContract(jobHarness);
+  engineContract(() => jobHarness());
+
+  describe("that can go back", () => {
+    const make = (): FakeHarness => jobHarness({ "fairlead.dev/can-roll-back": "true" });
+    engineContract(make);
+
+    it("has it in its environment", async () => {
+      const { client, upgrader } = make();
+      const target = { type: "Full", kubernetesVersion: "1.33.4" } as const;
+      await upgrader().start({ id: "one", target, rollback: true }, signal);
+      const [job] = client.objects(JOBS);
+      expect(job?.spec?.template.spec?.containers[0]?.env).toContainEqual({
+        name: "FAIRLEAD_ROLLBACK",
+        value: "true",
+      });
+    });
+  });
+
+  it("that is stopped has ended when its pods have", async () => {
+    const { client, upgrader } = jobHarness();
+    const one = { id: "one", target: { type: "Full", kubernetesVersion: "1.34.1" } } as const;
+    await upgrader().start(one, signal);
+    const [job] = client.objects(JOBS);
+    if (job === undefined) throw new Error("no Job was made");
+    const active = (count: number) =>
+      client.mergePatch(JOBS, keyOf(job), { status: { active: count } }, { subresource: "status" });
+    await active(1);
+    await upgrader().stop(one, signal);
+    expect((await upgrader().observe(one, signal)).operation?.state).toBe("Running");
+    await active(0);
+    expect((await upgrader().observe(one, signal)).operation?.state).toBe("Failed");
+  });
 
   it("whose template does not exist is refused with its name", async () => {
     const upgrader = new JobUpgrader(new FakeKubeClient(), "mine", () => Promise.resolve({}));

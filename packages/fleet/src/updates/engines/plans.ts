@@ -10,10 +10,13 @@ import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { isAtTarget } from "../clusters/target.ts";
 import { parseVersion } from "../clusters/versions.ts";
+import { NO_WAY_BACK } from "./rollback.ts";
 import {
   type ClusterUpgrader,
   OPERATION_ANNOTATION,
   type ReadCluster,
+  STOPPED_ANNOTATION,
+  STOPPED_MESSAGE,
   type UpgradeOperation,
 } from "./upgrader.ts";
 
@@ -35,6 +38,8 @@ export const PLANS = resource<Plan>("upgrade.cattle.io/v1", "Plan", "plans");
 /** Where the controller runs, and its ServiceAccount. */
 export const PLANS_NAMESPACE = "system-upgrade";
 const DEFAULT_IMAGE = "rancher/k3s-upgrade";
+/** Nodes have this label by their kubelets. */
+const NO_NODE = { key: "kubernetes.io/hostname", operator: "DoesNotExist" as const };
 const CONTROL_PLANE_ROLE = "node-role.kubernetes.io/control-plane";
 
 /** The Plans of a cluster: nodes of the control plane first, which the Plan of the others waits for. */
@@ -61,20 +66,42 @@ export class PlanUpgrader implements ClusterUpgrader {
   }
 
   async start(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
-    const version = versionOf(operation);
+    if (operation.rollback === true)
+      throw new FleetError("PRECONDITION_FAILED", NO_WAY_BACK.SystemUpgradeController);
     for (const name of namesOf(operation)) {
       const key = objectKey(PLANS_NAMESPACE, name);
       const found = await this.#client.find(PLANS, key, { signal });
       const isOfOther = found !== undefined && operationOf(found) !== operation.id;
       // The controller keeps conditions until the version changes: an earlier failure would be this one's.
       if (isOfOther) await this.#client.delete(PLANS, key, { uid: found.metadata.uid ?? "", signal });
-      await applyIfChanged(this.#client, PLANS, {
-        current: isOfOther ? undefined : found,
-        desired: planFor(name, { id: operation.id, version, image: this.#image }),
-        fieldManager: MEMBER_MANAGER,
-        signal,
-      });
+      const current = isOfOther ? undefined : found;
+      await this.#write(operation, { name, current, isStopped: false }, signal);
     }
+  }
+
+  /** No other node is begun; the controller has no way to stop those that it has begun. */
+  async stop(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
+    for (const current of await this.#plansOf(operation, signal))
+      await this.#write(operation, { name: current.metadata.name, current, isStopped: true }, signal);
+  }
+
+  rollbackProblem(): Promise<string> {
+    return Promise.resolve(NO_WAY_BACK.SystemUpgradeController);
+  }
+
+  async #write(
+    operation: UpgradeOperation,
+    of: { readonly name: string; readonly current: Plan | undefined; readonly isStopped: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { name, current, isStopped } = of;
+    const desired = planFor(name, {
+      id: operation.id,
+      version: versionOf(operation),
+      image: this.#image,
+      isStopped,
+    });
+    await applyIfChanged(this.#client, PLANS, { current, desired, fieldManager: MEMBER_MANAGER, signal });
   }
 
   /** Those that were made for an operation. */
@@ -119,6 +146,7 @@ function stateOf(
   const isOver = ends.every((it) => it === undefined || it.status === "True");
   if (isOver && isAtTarget(cluster, target)) return { state: "Succeeded" };
   const applying = plans.flatMap((it) => it.status?.applying ?? []);
+  if (applying.length === 0 && plans.some(isStopped)) return { state: "Failed", message: STOPPED_MESSAGE };
   const message = applying.length === 0 ? problemOf(plans) : `upgrading ${applying.join(", ")}`;
   return { state: "Running", ...defined({ message }) };
 }
@@ -133,25 +161,34 @@ function problemOf(plans: readonly Plan[]): string | undefined {
     .map((it) => `Plan ${it.plan}: ${it.message}`)[0];
 }
 
+function isStopped({ metadata }: Plan): boolean {
+  return metadata.annotations?.[STOPPED_ANNOTATION] === "true";
+}
+
 interface PlanOf {
+  readonly isStopped: boolean;
   readonly id: string;
   readonly version: string;
   readonly image: string;
 }
 
-function planFor(name: string, { id, version, image }: PlanOf): Applied<Plan> {
+function planFor(name: string, { id, version, image, isStopped: stops }: PlanOf): Applied<Plan> {
   const isControlPlane = name === PLAN_NAMES.controlPlane;
   const selector = isControlPlane
     ? { key: CONTROL_PLANE_ROLE, operator: "In" as const, values: ["true"] }
     : { key: CONTROL_PLANE_ROLE, operator: "DoesNotExist" as const };
   return {
-    metadata: { namespace: PLANS_NAMESPACE, name, annotations: { [OPERATION_ANNOTATION]: id } },
+    metadata: {
+      namespace: PLANS_NAMESPACE,
+      name,
+      annotations: { [OPERATION_ANNOTATION]: id, ...(stops ? { [STOPPED_ANNOTATION]: "true" } : {}) },
+    },
     spec: {
       version,
       concurrency: 1,
       cordon: true,
       serviceAccountName: "system-upgrade",
-      nodeSelector: { matchExpressions: [selector] },
+      nodeSelector: { matchExpressions: stops ? [selector, NO_NODE] : [selector] },
       ...(isControlPlane ? {} : { prepare: { image, args: ["prepare", PLAN_NAMES.controlPlane] } }),
       upgrade: { image },
     },

@@ -16,11 +16,21 @@ export interface ClusterUpgrader {
    * @throws {FleetError} `PRECONDITION_FAILED` if the engine cannot, however often it is asked.
    */
   start(operation: UpgradeOperation, signal: AbortSignal): Promise<void>;
+  /**
+   * Ends an operation where the engine can; what it has begun may finish. `observe` reports `Failed` when it has ended. Without
+   * such an operation, or again, it changes nothing.
+   */
+  stop(operation: UpgradeOperation, signal: AbortSignal): Promise<void>;
+  /** Why the engine cannot lead the cluster back to an older version; undefined: it can. `start` refuses rollbacks otherwise. */
+  rollbackProblem(signal: AbortSignal): Promise<string | undefined>;
 }
 
 /** The versions of a cluster and its nodes, read from its own API server. */
 export type ReadCluster = (signal: AbortSignal) => Promise<Omit<ClusterUpgradeStatus, "operation">>;
 
 export const OPERATION_ANNOTATION = "fairlead.dev/upgrade-operation";
+/** On the objects of an operation that was stopped. */
+export const STOPPED_ANNOTATION = "fairlead.dev/upgrade-stopped";
+export const STOPPED_MESSAGE = "the upgrade was stopped";
 /** Of the objects by which engines in members upgrade them. */
 export const UPGRADE_LABEL = "fairlead.dev/upgrade";

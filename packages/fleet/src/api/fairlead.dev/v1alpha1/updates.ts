@@ -90,7 +90,11 @@ export interface UpdateStage extends UpdateSegment {
   health?: HealthCheck;
 }
 
-/** Numbers by name, as a member reports them: `nodes`, `readyNodes`, `endpoints`, `readyEndpoints`, `servicesWithoutEndpoints`, and those of others. */
+/**
+ * Numbers by name. A member reports `nodes`, `readyNodes`, `endpoints`, `readyEndpoints`, `servicesWithoutEndpoints`, `lookups` and
+ * `failedLookupsPerMille`, and other programs theirs; the hub adds `probers`, `flows`, `failedFlowsPerMille` and
+ * `failedServices`.
+ */
 export type Measurements = Readonly<Record<string, number>>;
 
 export interface HealthRule {
@@ -105,8 +109,33 @@ export interface HealthCheck {
   watchSeconds?: number;
   /** How long a rule may be broken. Absent: 120. Unit: seconds. */
   toleratedSeconds?: number;
-  /** Absent: no more services without endpoints than before, and, after the upgrade, all nodes ready. */
+  /** Absent: services keep endpoints, and flows and lookups succeed, as before; after the upgrade, nodes and endpoints are ready. */
   rules?: HealthRule[];
+  /** Absent: with its defaults. */
+  flows?: FlowCheck;
+  /** What becomes of a member that failed. Absent: "Stop". */
+  onFailure?: (typeof FAILURE_ACTIONS)[number];
+}
+
+/** "Stop": its engine is stopped, where it can be. "Rollback": and leads it back to what it had, where it can. */
+export const FAILURE_ACTIONS = ["Stop", "Rollback"] as const;
+
+/** Probes of the services that a member exports, by other members that import them. */
+export interface FlowCheck {
+  /** How many members probe each member. 0: none. Absent: 5. */
+  probers?: number;
+  /** With fewer reports flows are not judged. 1: a single member can fail others. Absent: 2. */
+  minProbers?: number;
+  paths?: FlowPath[];
+}
+
+/** What is asked by HTTP, besides ports whose `appProtocol` is "http". */
+export interface FlowPath {
+  /** "NAMESPACE/NAME". */
+  service: string;
+  /** The name of a port. Absent: all TCP ports. */
+  port?: string;
+  path: string;
 }
 
 export interface StrategySpec {
@@ -160,6 +189,23 @@ export interface MemberUpdateStatus {
   unhealthySince?: string;
   /** When the engine ended; the member is watched from then on. RFC 3339. Addition. */
   engineEndTime?: string;
+  /** Since when other members probe it. RFC 3339. Addition. */
+  probedSince?: string;
+  /** What it had when the upgrade began: where a rollback leads. Addition. */
+  previous?: UpgradeTarget;
+  /** Of a member that failed. Addition. */
+  rollback?: RollbackStatus;
+}
+
+export const ROLLBACK_STATES = ["Running", "Succeeded", "Failed"] as const;
+
+export interface RollbackStatus {
+  state: (typeof ROLLBACK_STATES)[number];
+  /** RFC 3339. */
+  startTime: string;
+  /** Why the member is rolled back: its error when that has ended. */
+  reason: { code: string; message: string };
+  message?: string;
 }
 
 export interface UpgradeTarget {
@@ -215,6 +261,8 @@ export interface UpdateRunStatus {
   message?: string;
   /** Members by state. Addition. */
   counts?: StateCounts;
+  /** How many of those that failed have again what they had. Addition. */
+  rolledBack?: number;
   /** Members of the fleet that no group has. Addition. */
   membersInNoGroup?: string[];
   observedGeneration?: number;
@@ -307,19 +355,56 @@ export interface ClusterUpgradeStatus {
   operation?: { id: string; state: "Running" | "Succeeded" | "Failed"; message?: string };
   /** While `spec.measure` is true. */
   measurements?: Measurements;
+  /** What this member found of those that `spec.probes` names. */
+  flows?: FlowReport[];
   /** RFC 3339. */
   observedAt?: string;
 }
 
+/** Asks a member to probe the services of another. */
+export interface ProbeRequest {
+  cluster: string;
+  /** The report is about probes of this request. RFC 3339. */
+  since: string;
+  paths?: FlowPath[];
+}
+
+/** Of the last probes, up to five minutes. */
+export interface FlowReport {
+  cluster: string;
+  since: string;
+  /** Endpoints that could be probed. */
+  targets: number;
+  tried: number;
+  failed: number;
+  /** Services of which half of the probes failed. */
+  failedServices?: number;
+  /** The last failure. */
+  message?: string;
+}
+
+/** Most members that one probes, and most that probe one. */
+export const MAX_PROBES = 50;
+export const MAX_PROBERS = 20;
+
 /** In a member's mailbox, under its name: the spec by the hub, the status by the member. */
 export interface ClusterUpgrade extends KubeObject {
   spec: {
-    /** The engine, as the annotation of the MemberCluster names it. */
+    /** The engine, as the annotation of the MemberCluster names it. "": none, the member only reports. */
     engine: string;
     /** Absent: the member only reports. */
-    operation?: { id: string; target: UpgradeTarget };
+    operation?: {
+      id: string;
+      target: UpgradeTarget;
+      /** The target is what the member had before. */
+      rollback?: boolean;
+      /** Ends the operation where the engine can; what it has begun may finish. */
+      stop?: boolean;
+    };
     /** Whether measurements are reported. */
     measure?: boolean;
+    /** Members whose services this one probes. */
+    probes?: ProbeRequest[];
   };
   status?: ClusterUpgradeStatus;
 }

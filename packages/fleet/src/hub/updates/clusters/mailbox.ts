@@ -1,14 +1,26 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { CLUSTER_UPGRADES, type ClusterUpgrade } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import {
+  CLUSTER_UPGRADES,
+  type ClusterUpgrade,
+  type FlowReport,
+  type ProbeRequest,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { rollbackIdOf } from "#updates/clusters/failure.ts";
+import type { ProbePlan } from "#updates/clusters/flows.ts";
 import type { UpgradeOperation } from "#updates/engines/upgrader.ts";
 import type { Observed } from "#updates/clusters/walk.ts";
 import type { UpdateInformers } from "./informers.ts";
+
+type Spec = ClusterUpgrade["spec"];
+/** Fields that are absent stay as they are, and those that are undefined go. */
+type SpecChange = { readonly [K in keyof Spec]?: Spec[K] | undefined };
 
 /**
  * Upgrades members by engines that run in them: the hub has no way into members, so it writes into their mailboxes what to do,
@@ -31,12 +43,7 @@ export class MailboxUpgrader {
   ): Promise<Observed | undefined> {
     const current = this.#informer.store.get(keyOf(member));
     if (current?.spec.engine !== engine || (measure && current.spec.measure !== true)) {
-      await this.#write(
-        member,
-        { engine, ...defined({ operation: current?.spec.operation }), ...(measure ? { measure } : {}) },
-        current,
-        signal,
-      );
+      await this.#change(member, { engine, ...(measure ? { measure } : {}) }, signal);
       return undefined;
     }
     const { status, spec } = current;
@@ -49,40 +56,62 @@ export class MailboxUpgrader {
     };
   }
 
-  /** @throws `API_CONFLICT` while the member carries out another operation. */
+  /** @throws `API_CONFLICT` while the member carries out another operation, but that whose rollback this is: it is stopped first. */
   async start(
     member: string,
     engine: string,
     operation: UpgradeOperation,
     signal: AbortSignal,
   ): Promise<void> {
-    if (this.#informer.store.get(keyOf(member))?.spec.operation?.id === operation.id) return;
+    if (sameJson(this.#informer.store.get(keyOf(member))?.spec.operation, operation)) return;
     // Runs are decided on caches, which may not have what another run began just now.
     const current = await this.#client.find(CLUSTER_UPGRADES, keyOf(member), { signal });
-    if (current !== undefined && current.spec.operation?.id !== operation.id && isBusy(current))
-      throw new FleetError("API_CONFLICT", `member ${member} is being upgraded by another run`);
-    const measure = current?.spec.measure === true ? { measure: true } : {};
-    await this.#write(member, { engine, operation, ...measure }, current, signal);
+    const before = current?.spec.operation;
+    const isBefore = current !== undefined && before !== undefined && before.id !== operation.id;
+    if (operation.stop === true && (before === undefined || isBefore)) return;
+    if (isBefore && isBusy(current)) {
+      if (operation.rollback !== true || operation.id !== rollbackIdOf(before.id))
+        throw new FleetError("API_CONFLICT", `member ${member} is being upgraded by another run`);
+      await this.#change(member, { operation: { ...before, stop: true } }, signal);
+      return;
+    }
+    await this.#change(member, { engine, operation }, signal);
   }
 
   /** Ends the measurements of a member whose run has ended. */
   async rest(member: string, signal: AbortSignal): Promise<void> {
-    const current = this.#informer.store.get(keyOf(member));
-    if (current?.spec.measure !== true) return;
-    const { engine, operation } = current.spec;
-    await this.#write(member, { engine, ...defined({ operation }) }, current, signal);
+    if (this.#informer.store.get(keyOf(member))?.spec.measure === true)
+      await this.#change(member, { measure: undefined }, signal);
   }
 
-  async #write(
-    member: string,
-    spec: ClusterUpgrade["spec"],
-    current: ClusterUpgrade | undefined,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const desired = { metadata: { namespace: mailboxOf(member), name: member }, spec };
+  /** Asks members to probe others as planned, and no others. */
+  async probe(plan: ProbePlan, signal: AbortSignal): Promise<void> {
+    const asked = [...this.#informer.store.list()].flatMap((it) =>
+      it.spec.probes === undefined ? [] : [it.metadata.name],
+    );
+    for (const member of new Set([...asked, ...plan.keys()])) {
+      const probes = plan.get(member)?.map((it) => structuredClone(it));
+      const current = this.#informer.store.get(keyOf(member))?.spec.probes;
+      if (!sameJson(current, probes)) await this.#change(member, { probes }, signal);
+    }
+  }
+
+  /** What a member has found, if it was asked. */
+  flows(prober: string, { cluster, since }: ProbeRequest): FlowReport | undefined {
+    const { spec, status } = this.#informer.store.get(keyOf(prober)) ?? {};
+    const isAsked = spec?.probes?.some((it) => it.cluster === cluster && it.since === since) === true;
+    return isAsked ? status?.flows?.find((it) => it.cluster === cluster && it.since === since) : undefined;
+  }
+
+  /** The spec is applied as a whole: to the newest one, since caches lag behind the last write of this pass. */
+  async #change(member: string, change: SpecChange, signal: AbortSignal): Promise<void> {
+    const current = await this.#client.find(CLUSTER_UPGRADES, keyOf(member), { signal });
+    if (current === undefined && change.probes === undefined && change.engine === undefined) return;
+    const { engine = "", ...others } = { ...current?.spec, ...change };
+    const spec: Spec = { engine, ...defined(others) };
     await applyIfChanged(this.#client, CLUSTER_UPGRADES, {
       current,
-      desired,
+      desired: { metadata: { namespace: mailboxOf(member), name: member }, spec },
       fieldManager: HUB_MANAGER,
       signal,
     });
@@ -94,6 +123,6 @@ function isBusy({ spec: { operation }, status }: ClusterUpgrade): boolean {
   return status?.operation?.id !== operation.id || status.operation.state === "Running";
 }
 
-function keyOf(member: string) {
+function keyOf(member: string): ObjectKey {
   return objectKey(mailboxOf(member), member);
 }

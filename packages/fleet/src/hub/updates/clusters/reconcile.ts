@@ -13,6 +13,7 @@ import { UPDATE_RUNS, type UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.
 import { ownSupport } from "#domain/kubernetes-support.ts";
 import { advance } from "#updates/clusters/advance.ts";
 import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
+import { flowsIn, planProbes } from "#updates/clusters/flows.ts";
 import { hasEnded, measures, membersToObserve, operationsOf } from "#updates/clusters/needs.ts";
 import type { CompileRule } from "#updates/clusters/judge.ts";
 import type { Observed } from "#updates/clusters/walk.ts";
@@ -83,9 +84,14 @@ async function reconcile(
   const { client, informers, events, deps } = parts;
   const run = informers.updateRuns.store.get(key);
   await removeGates(client, informers, { name: splitKey(key).name, uid: run?.metadata.uid }, signal);
-  if (run === undefined || isDeleting(run)) return;
   const nowMs = clockOfServer(client, deps.clock).now();
   const members = membersOf(informers);
+  const isSilent = silentIn(informers);
+  const runs = [...informers.updateRuns.store.list()].filter((it) => !isDeleting(it));
+  const { report } = upgraders;
+  const plan = planProbes(runs, { members: members.keys(), isSilent, report, nowMs });
+  await upgraders.probe(plan, signal);
+  if (run === undefined || isDeleting(run)) return;
   const observed = await observe(run, members, upgraders, signal);
   const named = informers.updateStrategies.store.get(objectKey(undefined, run.spec.updateStrategyName ?? ""));
   const { status, againAtMs } = advance(run, named?.spec, {
@@ -95,7 +101,8 @@ async function reconcile(
     gateState: (id) => informers.updateGates.store.get(objectKey(undefined, id))?.spec.state,
     catalogs: [...informers.releaseCatalogs.store.list()],
     hub: ownSupport("hub"),
-    isSilent: silentIn(informers),
+    isSilent,
+    flows: flowsIn(plan, report),
     compile: parts.compile,
   });
   const next: UpdateRun = { ...run, status };

@@ -2,6 +2,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type { ProbeFleet, ProbePlan } from "#updates/clusters/flows.ts";
 import type { UpdateMember } from "#updates/clusters/fleet.ts";
 import { isKnown, type Observed } from "#updates/clusters/walk.ts";
 import { ClusterApiUpgrader } from "#updates/engines/cluster-api.ts";
@@ -58,6 +59,10 @@ export class Upgraders {
       return Infinity;
     }
     try {
+      if (operation.stop === true) {
+        await here.stop(operation, signal);
+        return Infinity;
+      }
       await here.start(operation, signal);
       return LOOK_MS;
     } catch (error) {
@@ -75,6 +80,13 @@ export class Upgraders {
   ): Promise<Pick<ClusterUpgradeStatus, "measurements">> {
     const reported = await this.#mailbox.observe(name, { engine, measure: true }, signal);
     return isKnown(reported) ? defined({ measurements: reported.measurements }) : {};
+  }
+
+  /** What members find that are asked to probe others. */
+  readonly report: ProbeFleet["report"] = (prober, request) => this.#mailbox.flows(prober, request);
+
+  async probe(plan: ProbePlan, signal: AbortSignal): Promise<void> {
+    await this.#mailbox.probe(plan, signal);
   }
 
   /** After a run. */

@@ -1,0 +1,111 @@
+import { defined } from "@fairlead/base/defined.ts";
+import { timestamp } from "@fairlead/kube/objects/conditions.ts";
+import type {
+  ClusterUpgradeStatus,
+  HealthCheck,
+  MemberUpdateStatus,
+  UpgradeTarget,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type { UpgradeOperation } from "../engines/upgrader.ts";
+import { rollbackProblem } from "../engines/rollback.ts";
+import { parseImage } from "./versions.ts";
+import { missingOf } from "./target.ts";
+import { bounded, fail, type Walk } from "./walk.ts";
+
+/** Members whose upgrade failed: what their engines are to do then. */
+
+/** The code of the error of a member that broke a rule of its health check. */
+export const UNHEALTHY = "Unhealthy";
+
+/** A rollback that takes longer has failed. Unit: milliseconds. */
+const ROLLBACK_MS = 3_600_000;
+
+interface Reason {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** What a cluster has of what an upgrade changes. Versions have a build where that of the upgrade has one. */
+export function previousOf(
+  { kubernetesVersion: version, nodes = [] }: ClusterUpgradeStatus,
+  { type, kubernetesVersion: wanted = "", nodeImages = [] }: UpgradeTarget,
+): UpgradeTarget {
+  const kubernetesVersion = wanted.includes("+") ? version : version?.split("+", 1)[0];
+  const families = new Map(nodeImages.map((it) => [parseImage(it).family, new Set<string>()]));
+  for (const { image } of nodes) if (image !== undefined) families.get(parseImage(image).family)?.add(image);
+  // Of a family with several the first: nodes get one version each.
+  const images = [...families.values()].flatMap((it) => [...it].toSorted().slice(0, 1));
+  return {
+    type,
+    ...(type === "NodeImageOnly" ? {} : defined({ kubernetesVersion })),
+    ...(images.length === 0 ? {} : { nodeImages: images }),
+  };
+}
+
+/** Ends the upgrade of a member, or leads it back first. */
+export function failMember(
+  walk: Walk,
+  member: MemberUpdateStatus,
+  check: HealthCheck | undefined,
+  { code, message }: Reason,
+): void {
+  const { previous } = member;
+  if (check?.onFailure !== "Rollback" || previous === undefined)
+    return fail(walk, member.status, code, message);
+  const startTime = timestamp(walk.facts.nowMs);
+  const reason = { code, message: bounded(message) };
+  const problem = rollbackProblem(walk.facts.members.get(member.name)?.upgrader ?? "");
+  member.rollback = { state: "Running", startTime, reason };
+  delete member.unhealthySince;
+  if (problem !== undefined) return end(walk, member, "Failed", problem);
+  member.message = bounded(`is rolled back: ${message}`);
+}
+
+/** What became of the rollback of a member. */
+export function collectRollback(
+  walk: Walk,
+  member: MemberUpdateStatus,
+  observed: ClusterUpgradeStatus,
+): void {
+  const { rollback, previous } = member;
+  const operation = rollbackOf(member);
+  if (rollback === undefined || previous === undefined || operation === undefined) return;
+  const untilMs = Date.parse(rollback.startTime) + ROLLBACK_MS;
+  member.message = bounded(`is rolled back: ${rollback.reason.message}`);
+  const { id, state = "Running", message } = observed.operation ?? {};
+  if (id !== operation.id || state === "Running") {
+    if (walk.facts.nowMs >= untilMs) end(walk, member, "Failed", "it did not end within an hour");
+    else walk.again(untilMs);
+    return;
+  }
+  const missing =
+    state === "Failed" ? (message ?? "the engine reports no reason") : missingOf(observed, previous);
+  end(walk, member, missing === undefined ? "Succeeded" : "Failed", missing);
+}
+
+function end(
+  walk: Walk,
+  member: MemberUpdateStatus,
+  state: "Succeeded" | "Failed",
+  message: string | undefined,
+): void {
+  const { rollback } = member;
+  if (rollback === undefined) return;
+  member.rollback = { ...rollback, state, ...(message === undefined ? {} : { message: bounded(message) }) };
+  delete member.message;
+  fail(walk, member.status, rollback.reason.code, rollback.reason.message);
+}
+
+/** The operation by which a member is led back; undefined if it is not. */
+export function rollbackOf({
+  operationId,
+  previous,
+  rollback,
+}: MemberUpdateStatus): UpgradeOperation | undefined {
+  if (rollback === undefined || operationId === undefined || previous === undefined) return undefined;
+  return { id: rollbackIdOf(operationId), target: previous, rollback: true };
+}
+
+export function rollbackIdOf(operationId: string): string {
+  return `${operationId}-rollback`;
+}
