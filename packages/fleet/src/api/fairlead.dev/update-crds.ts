@@ -26,7 +26,7 @@ import {
   rules,
   STAGES_STATUS,
   STRATEGY_FIELDS,
-  TARGET,
+  OPERATION,
   UPDATE_STATUS,
 } from "./update-schema.ts";
 import {
@@ -363,15 +363,7 @@ const UPGRADE = kind(
           "engine!": text("As annotation fairlead.dev/upgrader of the MemberCluster has it.", {
             maxLength: 512,
           }),
-          operation: object(
-            {
-              "id!": text(undefined, { minLength: 1, maxLength: 64 }),
-              "target!": TARGET,
-              rollback: bool("The target is what the member had before."),
-              stop: bool("Ends the operation where the engine can. What it has begun may finish."),
-            },
-            "What to do. Absent: the member only reports.",
-          ),
+          operation: OPERATION,
           measure: bool("Whether the member reports measurements."),
           probes: PROBES,
         }),

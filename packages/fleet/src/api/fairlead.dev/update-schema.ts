@@ -1,5 +1,5 @@
 import type { JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
-import { atomicList, int32, list, mapList, object, oneOf, text, textMap, time } from "../crd-schema.ts";
+import { atomicList, bool, int32, list, mapList, object, oneOf, text, textMap, time } from "../crd-schema.ts";
 import { HEALTH, JUDGED_FIELDS } from "./health-schema.ts";
 import { VERSION_PATTERN } from "./node-agents.ts";
 import {
@@ -245,6 +245,16 @@ export const TARGET = object(
     nodeImages: { ...atomicList(text(undefined, { maxLength: 128 })), maxItems: 20 },
   },
   "What the upgrade leads to, fixed when it begins.",
+);
+
+export const OPERATION = object(
+  {
+    "id!": text(undefined, { minLength: 1, maxLength: 64 }),
+    "target!": TARGET,
+    rollback: bool("The target is what the member had before."),
+    stop: bool("Ends the operation where the engine can. What it has begun may finish."),
+  },
+  "What to do. Absent: the member only reports.",
 );
 
 const GATES = atomicList(

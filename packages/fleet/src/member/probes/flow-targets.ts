@@ -21,23 +21,29 @@ export function planFlowTargets(
   paths: readonly FlowPath[] = [],
 ): FlowTarget[] {
   const targets = new Map<string, FlowTarget>();
-  for (const { spec } of slices) {
-    const { namespace, name } = spec.ownerServiceReference;
-    const service = `${namespace}/${name}`;
-    const host = `${name}.${namespace}.svc.clusterset.local`;
-    const ports = (spec.ports ?? []).filter((it) => (it.protocol ?? "TCP") === "TCP");
-    for (const { addresses, conditions } of spec.endpoints) {
-      const [address] = addresses;
-      if (address === undefined || conditions?.ready === false || conditions?.terminating === true) continue;
-      for (const it of ports) {
-        if (it.port === undefined || targets.size >= MAX_TARGETS) continue;
-        const path = pathOf(it, service, paths);
-        const http = path === undefined ? undefined : { host, path };
-        targets.set(`${service} ${address} ${it.port}`, { service, address, port: it.port, http });
-      }
+  for (const slice of slices)
+    for (const it of targetsOf(slice, paths)) {
+      if (targets.size >= MAX_TARGETS) return [...targets.values()];
+      targets.set(`${it.service} ${it.address} ${it.port}`, it);
     }
-  }
   return [...targets.values()];
+}
+
+function* targetsOf({ spec }: EndpointSliceImport, paths: readonly FlowPath[]): Generator<FlowTarget> {
+  const { namespace, name } = spec.ownerServiceReference;
+  const service = `${namespace}/${name}`;
+  const host = `${name}.${namespace}.svc.clusterset.local`;
+  const ports = (spec.ports ?? []).flatMap((it) => {
+    const path = pathOf(it, service, paths);
+    const http = path === undefined ? undefined : { host, path };
+    const isTcp = (it.protocol ?? "TCP") === "TCP";
+    return it.port === undefined || !isTcp ? [] : [{ port: it.port, http }];
+  });
+  for (const { addresses, conditions } of spec.endpoints) {
+    const [address] = addresses;
+    const isUsed = conditions?.ready !== false && conditions?.terminating !== true;
+    if (address !== undefined && isUsed) for (const it of ports) yield { service, address, ...it };
+  }
 }
 
 function pathOf(port: EndpointPort, service: string, paths: readonly FlowPath[]): string | undefined {

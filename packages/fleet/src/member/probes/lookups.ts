@@ -38,7 +38,7 @@ export class Lookups implements AsyncDisposable {
   readonly #options: LookupsOptions;
   #tally = new FlowTally();
   #stop: AbortController | undefined;
-  #done: Promise<void> = Promise.resolve();
+  #done: Promise<unknown> = Promise.resolve();
 
   constructor(options: LookupsOptions) {
     this.#options = options;
@@ -50,7 +50,7 @@ export class Lookups implements AsyncDisposable {
     this.#stop = isWanted ? new AbortController() : undefined;
     if (this.#stop === undefined) return;
     this.#tally = new FlowTally();
-    this.#done = Promise.all([this.#done, this.#rounds(this.#tally, this.#stop.signal)]).then(() => {});
+    this.#done = Promise.all([this.#done, this.#rounds(this.#tally, this.#stop.signal)]);
   }
 
   /** Nothing where no DNS of the cluster is known. */

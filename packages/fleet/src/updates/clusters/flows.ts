@@ -52,22 +52,19 @@ function judgeFlows(
   reports: readonly (FlowReport | undefined)[],
   { minProbers = MIN_PROBERS }: FlowCheck = {},
 ): Flows {
-  const counted = reports.flatMap((it) =>
-    it === undefined || it.tried < MIN_TRIED
-      ? []
-      : [{ ...it, perMille: perMille(it), services: it.failedServices ?? 0 }],
-  );
+  const counted = reports.flatMap((it) => (it === undefined || it.tried < MIN_TRIED ? [] : [it]));
   const isIdle = reports.every((it) => it !== undefined && it.targets === 0);
   const isJudged = counted.length >= minProbers;
-  const median = isJudged ? medianBy(counted, (it) => it.perMille) : undefined;
-  const services = isJudged ? medianBy(counted, (it) => it.services) : undefined;
+  const none: Counts = { tried: 0, failed: 0 };
+  const median = (isJudged ? medianBy(counted, perMille) : undefined) ?? none;
+  const services = (isJudged ? medianBy(counted, failedServices) : undefined) ?? none;
   return {
     probers: counted.length,
     isIdle,
-    tried: median?.tried ?? 0,
-    failedPerMille: median?.perMille ?? 0,
-    failedServices: services?.services ?? 0,
-    message: median?.message ?? services?.message,
+    tried: median.tried,
+    failedPerMille: perMille(median),
+    failedServices: failedServices(services),
+    message: median.message ?? services.message,
   };
 }
 
@@ -76,7 +73,13 @@ function medianBy<T>(all: readonly T[], value: (it: T) => number): T | undefined
   return all.toSorted((a, b) => value(a) - value(b))[Math.floor((all.length - 1) / 2)];
 }
 
-function perMille({ tried, failed }: FlowReport): number {
+type Counts = Pick<FlowReport, "tried" | "failed" | "failedServices" | "message">;
+
+function failedServices(it: Counts): number {
+  return it.failedServices ?? 0;
+}
+
+function perMille({ tried, failed }: Counts): number {
   return failed < MIN_FAILED ? 0 : Math.round((1000 * Math.min(failed, tried)) / tried);
 }
 

@@ -124,75 +124,75 @@ describe("rules of a health check", () => {
 
 describe("a member whose services others probe", () => {
   /** Members a and b, one after another, probed by three others and by each other. */
-  function probed(health: HealthCheck = {}): { it: UpdateWorld; failing: Map<string, number> } {
-    const it = new UpdateWorld();
-    for (const name of ["a", "b"]) it.add(name, { group: "g" }, { measurements: GOOD });
-    for (const name of ["p1", "p2", "p3"]) it.add(name);
+  function probed(health: HealthCheck = {}): { fleet: UpdateWorld; failing: Map<string, number> } {
+    const fleet = new UpdateWorld();
+    for (const name of ["a", "b"]) fleet.add(name, { group: "g" }, { measurements: GOOD });
+    for (const name of ["p1", "p2", "p3"]) fleet.add(name);
     const failing = new Map<string, number>();
-    it.report = (prober, { cluster, since }) => {
+    fleet.report = (prober, { cluster, since }) => {
       const failed = failing.get(prober) ?? 0;
       return { cluster, since, targets: 2, tried: 200, failed, message: "work/hello 10.1.0.7:80: HTTP 500" };
     };
     const strategy = { stages: [{ name: "s", groups: [{ name: "g" }], health }] };
-    it.request({ strategy });
-    it.start();
-    return { it, failing };
+    fleet.request({ strategy });
+    fleet.start();
+    return { fleet, failing };
   }
 
   it("is probed for half a minute before, and the next one during its upgrade", () => {
-    const { it: world } = probed({ watchSeconds: 60 });
-    expect(world.states).toBe("a:NotStarted b:NotStarted");
-    expect(world.member("a").message).toBe("its services are probed before its upgrade");
-    world.later(29_000);
-    expect(world.states).toBe("a:NotStarted b:NotStarted");
-    world.later(1000);
-    expect(world.states).toBe("a:Running b:NotStarted");
-    expect(world.member("a").before).toEqual({
+    const { fleet } = probed({ watchSeconds: 60 });
+    expect(fleet.states).toBe("a:NotStarted b:NotStarted");
+    expect(fleet.member("a").message).toBe("its services are probed before its upgrade");
+    fleet.later(29_000);
+    expect(fleet.states).toBe("a:NotStarted b:NotStarted");
+    fleet.later(1000);
+    expect(fleet.states).toBe("a:Running b:NotStarted");
+    expect(fleet.member("a").before).toEqual({
       ...GOOD,
       probers: 4,
       flows: 200,
       failedFlowsPerMille: 0,
       failedServices: 0,
     });
-    expect([...world.plan.keys()].toSorted()).toEqual(["b", "p1", "p2", "p3"]);
-    world.finish("a");
-    world.later(60_000);
-    expect(world.states).toBe("a:Completed b:Running");
+    expect([...fleet.plan.keys()].toSorted()).toEqual(["b", "p1", "p2", "p3"]);
+    fleet.finish("a");
+    fleet.later(60_000);
+    expect(fleet.states).toBe("a:Completed b:Running");
   });
 
   it("fails when flows to it do for most of them, and says an example", () => {
-    const { it: world, failing } = probed({ toleratedSeconds: 60 });
-    world.later(30_000);
+    const { fleet, failing } = probed({ toleratedSeconds: 60 });
+    fleet.later(30_000);
     // b probes as well.
     for (const name of ["b", "p1", "p2"]) failing.set(name, 10);
-    world.later(0);
-    world.later(60_000);
-    expect(world.member("a").status.error?.message).toBe(
+    fleet.later(0);
+    fleet.later(60_000);
+    expect(fleet.member("a").status.error?.message).toBe(
       "flows to its services succeed: for the median of 4 members 50 of 1000 probes failed, such as work/hello 10.1.0.7:80: HTTP 500",
     );
-    expect(world.state).toBe("Failed");
-    world.later(0);
-    expect(world.plan.size).toBe(0);
+    expect(fleet.state).toBe("Failed");
+    fleet.later(0);
+    expect(fleet.plan.size).toBe(0);
   });
 
   it("does not fail because one or two of four say so, nor for what failed before", () => {
-    const { it: world, failing } = probed({ toleratedSeconds: 0 });
+    const { fleet, failing } = probed({ toleratedSeconds: 0 });
     for (const name of ["b", "p1", "p2", "p3"]) failing.set(name, 40);
-    world.later(30_000);
-    expect(world.states).toBe("a:Running b:NotStarted");
+    fleet.later(30_000);
+    expect(fleet.states).toBe("a:Running b:NotStarted");
     for (const name of ["p1", "p2"]) failing.set(name, 200);
-    world.later(1000);
-    world.later(60_000);
-    expect(world.states).toBe("a:Running b:NotStarted");
+    fleet.later(1000);
+    fleet.later(60_000);
+    expect(fleet.states).toBe("a:Running b:NotStarted");
   });
 
   it("is not probed while its run is stopped", () => {
-    const { it: world } = probed();
-    expect(world.plan.size).toBe(4);
-    world.request({ state: "Stop" });
-    world.settle();
-    expect([world.state, world.plan.size]).toEqual(["Stopped", 0]);
-    expect(world.member("a")).not.toHaveProperty("message");
+    const { fleet } = probed();
+    expect(fleet.plan.size).toBe(4);
+    fleet.request({ state: "Stop" });
+    fleet.settle();
+    expect([fleet.state, fleet.plan.size]).toEqual(["Stopped", 0]);
+    expect(fleet.member("a")).not.toHaveProperty("message");
   });
 });
 

@@ -75,14 +75,14 @@ export class PlanUpgrader implements ClusterUpgrader {
       // The controller keeps conditions until the version changes: an earlier failure would be this one's.
       if (isOfOther) await this.#client.delete(PLANS, key, { uid: found.metadata.uid ?? "", signal });
       const current = isOfOther ? undefined : found;
-      await this.#write(operation, { name, current, isStopped: false }, signal);
+      await this.#write(operation, { name, current, stops: false }, signal);
     }
   }
 
   /** No other node is begun; the controller has no way to stop those that it has begun. */
   async stop(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
     for (const current of await this.#plansOf(operation, signal))
-      await this.#write(operation, { name: current.metadata.name, current, isStopped: true }, signal);
+      await this.#write(operation, { name: current.metadata.name, current, stops: true }, signal);
   }
 
   rollbackProblem(): Promise<string> {
@@ -91,15 +91,15 @@ export class PlanUpgrader implements ClusterUpgrader {
 
   async #write(
     operation: UpgradeOperation,
-    of: { readonly name: string; readonly current: Plan | undefined; readonly isStopped: boolean },
+    of: { readonly name: string; readonly current: Plan | undefined; readonly stops: boolean },
     signal: AbortSignal,
   ): Promise<void> {
-    const { name, current, isStopped } = of;
+    const { name, current, stops } = of;
     const desired = planFor(name, {
       id: operation.id,
       version: versionOf(operation),
       image: this.#image,
-      isStopped,
+      stops,
     });
     await applyIfChanged(this.#client, PLANS, { current, desired, fieldManager: MEMBER_MANAGER, signal });
   }
@@ -166,13 +166,13 @@ function isStopped({ metadata }: Plan): boolean {
 }
 
 interface PlanOf {
-  readonly isStopped: boolean;
+  readonly stops: boolean;
   readonly id: string;
   readonly version: string;
   readonly image: string;
 }
 
-function planFor(name: string, { id, version, image, isStopped: stops }: PlanOf): Applied<Plan> {
+function planFor(name: string, { id, version, image, stops }: PlanOf): Applied<Plan> {
   const isControlPlane = name === PLAN_NAMES.controlPlane;
   const selector = isControlPlane
     ? { key: CONTROL_PLANE_ROLE, operator: "In" as const, values: ["true"] }

@@ -66,16 +66,12 @@ export class MailboxUpgrader {
     if (sameJson(this.#informer.store.get(keyOf(member))?.spec.operation, operation)) return;
     // Runs are decided on caches, which may not have what another run began just now.
     const current = await this.#client.find(CLUSTER_UPGRADES, keyOf(member), { signal });
-    const before = current?.spec.operation;
-    const isBefore = current !== undefined && before !== undefined && before.id !== operation.id;
-    if (operation.stop === true && (before === undefined || isBefore)) return;
-    if (isBefore && isBusy(current)) {
-      if (operation.rollback !== true || operation.id !== rollbackIdOf(before.id))
-        throw new FleetError("API_CONFLICT", `member ${member} is being upgraded by another run`);
-      await this.#change(member, { operation: { ...before, stop: true } }, signal);
-      return;
-    }
-    await this.#change(member, { engine, operation }, signal);
+    const other = current === undefined ? undefined : otherThan(operation, current);
+    if (operation.stop === true && (current?.spec.operation === undefined || other !== undefined)) return;
+    if (other === undefined || !other.isBusy) return this.#change(member, { engine, operation }, signal);
+    if (operation.rollback !== true || operation.id !== rollbackIdOf(other.operation.id))
+      throw new FleetError("API_CONFLICT", `member ${member} is being upgraded by another run`);
+    await this.#change(member, { operation: { ...other.operation, stop: true } }, signal);
   }
 
   /** Ends the measurements of a member whose run has ended. */
@@ -118,9 +114,14 @@ export class MailboxUpgrader {
   }
 }
 
-function isBusy({ spec: { operation }, status }: ClusterUpgrade): boolean {
-  if (operation === undefined) return false;
-  return status?.operation?.id !== operation.id || status.operation.state === "Running";
+/** Another operation that a member has. */
+function otherThan(
+  { id }: UpgradeOperation,
+  { spec: { operation }, status }: ClusterUpgrade,
+): { readonly operation: UpgradeOperation; readonly isBusy: boolean } | undefined {
+  if (operation === undefined || operation.id === id) return undefined;
+  const isBusy = status?.operation?.id !== operation.id || status.operation.state === "Running";
+  return { operation, isBusy };
 }
 
 function keyOf(member: string): ObjectKey {
