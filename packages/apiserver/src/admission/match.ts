@@ -60,15 +60,36 @@ function kindIn({ kind, definition }: Attributes, other: ResourceDefinition): Gr
   return kind.kind === definition.kind && kind.group === definition.group ? other : kind;
 }
 
+/** Whether `matchRules` may find a rule for such a request, whatever its object. */
+export function mayMatchRules(
+  rules: readonly Rule[],
+  isEquivalentToo: boolean,
+  { attributes, catalog }: Request,
+): boolean {
+  const { definition } = attributes;
+  const resources = isEquivalentToo ? [definition, ...catalog.equivalentsOf(definition)] : [definition];
+  return rules.some((rule) => resources.some((it) => mayMatchRule(rule, attributes, it)));
+}
+
 function matchesRule(rule: Rule, attributes: Attributes, resource: ResourceDefinition): boolean {
-  const { operations = [], resources = [], resourceNames = [], scope = "*" } = rule;
-  const { operation, subresource, name } = attributes;
+  const { resourceNames = [], scope = "*" } = rule;
+  return (
+    mayMatchRule(rule, attributes, resource) &&
+    (resourceNames.length === 0 || resourceNames.includes(attributes.name)) &&
+    isInScope(scope, attributes)
+  );
+}
+
+function mayMatchRule(
+  rule: Rule,
+  { operation, subresource }: Pick<Attributes, "operation" | "subresource">,
+  resource: ResourceDefinition,
+): boolean {
+  const { operations = [], resources = [] } = rule;
   return (
     holds(operations, operation) &&
     isOfVersion(rule, resource) &&
-    resources.some((it) => matchesResource(it, resource.plural, subresource)) &&
-    (resourceNames.length === 0 || resourceNames.includes(name)) &&
-    isInScope(scope, attributes)
+    resources.some((it) => matchesResource(it, resource.plural, subresource))
   );
 }
 

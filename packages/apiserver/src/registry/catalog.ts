@@ -28,6 +28,7 @@ export class Catalog {
   readonly #byTable = new Map<string, Set<ResourceDefinition>>();
   #generation = 0;
   #groups: readonly ServedGroup[] | undefined;
+  readonly #equivalents = new Map<ResourceDefinition, readonly ResourceDefinition[]>();
 
   constructor(resources: Iterable<ResourceDefinition>, reviews: Iterable<ReviewDefinition>) {
     for (const it of resources) this.add(it);
@@ -62,6 +63,7 @@ export class Catalog {
   #changed(): void {
     this.#generation += 1;
     this.#groups = undefined;
+    this.#equivalents.clear();
   }
 
   resource(group: string, version: string, plural: string): ResourceDefinition | undefined {
@@ -88,7 +90,11 @@ export class Catalog {
 
   /** Other groups and versions in which the same objects are served. */
   equivalentsOf(definition: ResourceDefinition): readonly ResourceDefinition[] {
-    return [...(this.#byTable.get(tableId(definition)) ?? [])].filter((it) => it !== definition);
+    const known = this.#equivalents.get(definition);
+    if (known !== undefined) return known;
+    const found = [...(this.#byTable.get(tableId(definition)) ?? [])].filter((it) => it !== definition);
+    this.#equivalents.set(definition, found);
+    return found;
   }
 
   all(): Iterable<ResourceDefinition> {

@@ -200,19 +200,21 @@ class Validator {
   }
 
   #combinations(subject: Subject, schema: Schema): void {
+    const { allOf, anyOf, oneOf, not } = schema;
+    if (allOf === undefined && anyOf === undefined && oneOf === undefined && not === undefined) return;
     const fails = (it: Schema): boolean => this.#errorsOf(subject, it).length > 0;
     const name = JSON.stringify(subject.path);
-    this.#allOf(subject, schema.allOf ?? []);
-    if (schema.anyOf?.every(fails) === true) {
-      this.#combination(subject, `${name} must validate at least one schema (anyOf)`, schema.anyOf);
+    this.#allOf(subject, allOf ?? []);
+    if (anyOf?.every(fails) === true) {
+      this.#combination(subject, `${name} must validate at least one schema (anyOf)`, anyOf);
     }
-    if (schema.oneOf !== undefined) {
-      const valid = schema.oneOf.filter((it) => !fails(it)).length;
+    if (oneOf !== undefined) {
+      const valid = oneOf.filter((it) => !fails(it)).length;
       const one = `${name} must validate one and only one schema (oneOf).`;
-      if (valid === 0) this.#combination(subject, `${one} Found none valid`, schema.oneOf);
+      if (valid === 0) this.#combination(subject, `${one} Found none valid`, oneOf);
       if (valid > 1) this.#combination(subject, `${one} Found ${valid} valid alternatives`, []);
     }
-    if (schema.not !== undefined && !fails(schema.not)) {
+    if (not !== undefined && !fails(not)) {
       this.#combination(subject, `${name} must not validate the schema (not)`, []);
     }
   }

@@ -8,6 +8,7 @@ import type { AdmissionPlugin } from "../chain.ts";
 import { type CelInput, celObject, celRequest } from "../expressions.ts";
 import { isNamespaceItself, isPolicy, type Match } from "../match.ts";
 import { type Evaluation, evaluatePolicy } from "./evaluate.ts";
+import { Candidates } from "./candidates.ts";
 import { matchResources } from "./matching.ts";
 import { collectParams, type ParamServices } from "./params.ts";
 import type { BoundPolicies } from "./policies.ts";
@@ -51,22 +52,23 @@ const MAX_ANNOTATION_LENGTH = 10 * 1024;
 
 /** ValidatingAdmissionPolicy (KEP-3488): rules in CEL, evaluated here, in the turn of the write. */
 export class ValidatingPolicies implements AdmissionPlugin {
-  readonly #policies: BoundPolicies;
+  readonly #candidates: Candidates;
   readonly #services: PolicyServices;
   /** By the spec, which is never changed once it is stored. */
   readonly #programs = new WeakMap<PolicySpec, Program>();
 
   constructor(policies: BoundPolicies, services: PolicyServices) {
-    this.#policies = policies;
+    this.#candidates = new Candidates(policies, services.catalog);
     this.#services = services;
   }
 
   validate(attributes: Attributes): void {
-    const bound = this.#policies.all;
-    if (bound.length === 0 || isPolicy(attributes.kind)) return;
+    if (isPolicy(attributes.kind)) return;
+    const candidates = this.#candidates.of(attributes);
+    if (candidates.length === 0) return;
     const refusals: Refusal[] = [];
     const request: PolicyRequest = { attributes, refusals, inputs: new Map() };
-    for (const it of bound) this.#consider(it, request);
+    for (const it of candidates) this.#consider(it, request);
     const [first] = refusals;
     if (first !== undefined) throw refusalOf(first, attributes);
   }
