@@ -200,8 +200,8 @@ class Validator {
   }
 
   #combinations(subject: Subject, schema: Schema): void {
+    if (!isCombined(schema)) return;
     const { allOf, anyOf, oneOf, not } = schema;
-    if (allOf === undefined && anyOf === undefined && oneOf === undefined && not === undefined) return;
     const fails = (it: Schema): boolean => this.#errorsOf(subject, it).length > 0;
     const name = JSON.stringify(subject.path);
     this.#allOf(subject, allOf ?? []);
@@ -309,4 +309,8 @@ function itemKey(item: unknown, schema: Schema): string {
     return JSON.stringify(item) ?? "null";
   }
   return JSON.stringify(Object.fromEntries(keys.map((key) => [key, item[key]])));
+}
+
+function isCombined({ allOf, anyOf, oneOf, not }: Schema): boolean {
+  return allOf !== undefined || anyOf !== undefined || oneOf !== undefined || not !== undefined;
 }

@@ -57,13 +57,13 @@ function judgeFlows(
   const isJudged = counted.length >= minProbers;
   const none: Counts = { tried: 0, failed: 0 };
   const median = (isJudged ? medianBy(counted, perMille) : undefined) ?? none;
-  const services = (isJudged ? medianBy(counted, failedServices) : undefined) ?? none;
+  const services = (isJudged ? medianBy(counted, failedServicesOf) : undefined) ?? none;
   return {
     probers: counted.length,
     isIdle,
     tried: median.tried,
     failedPerMille: perMille(median),
-    failedServices: failedServices(services),
+    failedServices: failedServicesOf(services),
     message: median.message ?? services.message,
   };
 }
@@ -75,7 +75,7 @@ function medianBy<T>(all: readonly T[], value: (it: T) => number): T | undefined
 
 type Counts = Pick<FlowReport, "tried" | "failed" | "failedServices" | "message">;
 
-function failedServices(it: Counts): number {
+function failedServicesOf(it: Counts): number {
   return it.failedServices ?? 0;
 }
 
