@@ -185,6 +185,27 @@ describeOnKernel("network policies of a cluster", () => {
       await untilReached(cluster, from, there, [80, 81]);
   });
 
+  it("let a client out to another cluster where its own cluster's rule names that one, and only there", async () => {
+    const only = async (name: string): Promise<void> => {
+      const named = { matchLabels: { app: "server", "io.cilium.k8s.policy.cluster": name } };
+      await policy(TWO, "out", {
+        podSelector: { matchLabels: { app: "other-node" } },
+        policyTypes: ["Egress"],
+        egress: [{ to: [{ podSelector: named }], ports: [{ port: 80 }] }],
+      });
+    };
+    const here = await addressesOf(TWO, "server");
+    await only(ONE);
+    await untilReached(TWO, "other-node", there, [80]);
+    await untilReached(TWO, "other-node", here, []);
+    await untilReached(TWO, "same-node", there, [80, 81]);
+    await only(TWO);
+    await untilReached(TWO, "other-node", there, []);
+    await untilReached(TWO, "other-node", here, [80]);
+    await (await lab.client(TWO)).delete(NETWORK_POLICIES, objectKey("work", "out"));
+    await untilReached(TWO, "other-node", there, [80, 81]);
+  });
+
   it("let in another cluster that a rule names by its label, and cut it off when the rule names the own one", async () => {
     const only = async (name: string): Promise<void> =>
       policy(ONE, "clusters", {
