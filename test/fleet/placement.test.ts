@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
-import { CONFIG_MAPS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { CONFIG_MAPS, type CoreEvent, EVENTS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -80,6 +80,13 @@ describe("a namespace that is placed", () => {
     await eventuallyOne(hub, CLUSTER_RESOURCE_PLACEMENTS, named("shop"), (it) =>
       isTrue(it.status?.conditions, "ClusterResourcePlacementAvailable"),
     );
+  });
+  it("has Events with KubeFleet's reasons, a few for one rollout", async () => {
+    const isOf = (it: CoreEvent): boolean => it.involvedObject.kind === "ClusterResourcePlacement";
+    const events = await eventually(hub, EVENTS, (all) =>
+      all.some((it) => isOf(it) && it.reason === "PlacementRolloutCompleted"),
+    );
+    expect(events.filter(isOf).length).toBeLessThanOrEqual(8);
   });
   it("has what its envelopes hold, in Works of their own", async () => {
     const works = await hub.list(WORKS, { namespace: "fleet-member-a" });

@@ -61,7 +61,10 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead placement rollback web --to 3 --dry-run",
     "fairlead placement rollback web --to 3 --prune",
   ],
-  "placement run": ["fairlead placement run web-3 --hub-context hub", "fairlead placement run web-3 -n shop"],
+  "placement run": [
+    "fairlead placement run web-3 --hub-context hub",
+    "fairlead placement run web-3 -n shop -w",
+  ],
   "placement approve": [
     "fairlead placement approve web-3 canary --hub-context hub",
     "fairlead placement approve web-3 production --before",

@@ -11,12 +11,14 @@ import { explainOnHub } from "@fairlead/fleet/cli/placement/explain.ts";
 import { historyOnHub, renderHistory } from "@fairlead/fleet/cli/placement/history.ts";
 import { renderExplain } from "@fairlead/fleet/cli/placement/render-explain.ts";
 import { renderRollback, rollbackOnHub } from "@fairlead/fleet/cli/placement/rollback.ts";
-import { renderRun, runOnHub } from "@fairlead/fleet/cli/placement/run.ts";
+import { followRunOnHub, renderRun, type RunReport, runOnHub } from "@fairlead/fleet/cli/placement/run.ts";
 import { renderStatus, statusOnHub } from "@fairlead/fleet/cli/placement/status.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
 import { resultOption } from "#shared/output.ts";
+import { Screen } from "#shared/screen.ts";
 
 const NAMESPACE_FLAG = [
   "-n, --namespace <name>",
@@ -36,19 +38,21 @@ export function command(): Command {
   const placement = new Command("placement").description(
     "show, explain and roll back placements of resources on clusters",
   );
-  placement
-    .command("status")
+  const add = (name: string) =>
+    placement
+      .command(name)
+      .option(...NAMESPACE_FLAG)
+      .option(...KUBECONFIG_FLAG)
+      .option(...CONTEXT_FLAG)
+      .addOption(resultOption());
+  add("status")
     .description("show how far a placement is on each cluster, and what failed or drifted")
     .argument("<name>", "the placement")
-    .option(...NAMESPACE_FLAG)
     .option(
       "--details",
       "show every object that failed, drifted or differs, with all that its Work says of it",
     )
     .option("--cluster <name>", "the only cluster to show the details of")
-    .option(...KUBECONFIG_FLAG)
-    .option(...CONTEXT_FLAG)
-    .addOption(resultOption())
     .action((name, { namespace, details = false, cluster, ...flags }) =>
       onHub("placement status", flags, async (hub, { signal }) => {
         const question = { name, namespace, cluster, details: details || cluster !== undefined };
@@ -56,18 +60,13 @@ export function command(): Command {
         return [result, renderStatus(result)];
       }),
     );
-  placement
-    .command("explain")
+  add("explain")
     .description(
       "show why clusters are picked or not, plugin by plugin, and what a change of the policy would move",
     )
     .argument("[name]", "the placement; default: the one of --file")
-    .option(...NAMESPACE_FLAG)
     .option(...FILE_FLAG)
     .option("--cluster <name>", "the only cluster to show, with the word of each plugin")
-    .option(...KUBECONFIG_FLAG)
-    .option(...CONTEXT_FLAG)
-    .addOption(resultOption())
     .action((name, { namespace, file, cluster, ...flags }) =>
       onHub("placement explain", flags, async (hub, { deps, signal }) => {
         const question = { name, namespace, file: await manifestOf(file), cluster };
@@ -75,17 +74,12 @@ export function command(): Command {
         return [result, renderExplain(result)];
       }),
     );
-  placement
-    .command("diff")
+  add("diff")
     .description("show what differs between the latest snapshot and the hub, or between two snapshots")
     .argument("<name>", "the placement")
-    .option(...NAMESPACE_FLAG)
     .option("--from <index>", "index of a resource snapshot; default: the latest")
     .option("--to <index>", "index of a resource snapshot; default: what is selected on the hub now")
     .option(...FILE_FLAG)
-    .option(...KUBECONFIG_FLAG)
-    .option(...CONTEXT_FLAG)
-    .addOption(resultOption())
     .action((name, { namespace, from, to, file, ...flags }) =>
       onHub("placement diff", flags, async (hub, { signal }) => {
         const indexes = { from: indexOf("--from", from), to: indexOf("--to", to) };
@@ -94,31 +88,21 @@ export function command(): Command {
         return [result, renderDiff(result)];
       }),
     );
-  placement
-    .command("history")
+  add("history")
     .description("list the resource snapshots of a placement, and the clusters that have them")
     .argument("<name>", "the placement")
-    .option(...NAMESPACE_FLAG)
-    .option(...KUBECONFIG_FLAG)
-    .option(...CONTEXT_FLAG)
-    .addOption(resultOption())
     .action((name, { namespace, ...flags }) =>
       onHub("placement history", flags, async (hub, { deps, signal }) => {
         const result = await historyOnHub(hub, { name, namespace }, signal);
         return [result, renderHistory(result, deps.clock.now())];
       }),
     );
-  placement
-    .command("rollback")
+  add("rollback")
     .description("write the objects of an older resource snapshot on the hub again; a rollout follows")
     .argument("<name>", "the placement")
-    .option(...NAMESPACE_FLAG)
     .option("--to <index>", "index of the resource snapshot; default: the one before the latest")
     .option("--prune", "delete objects that are selected now and were not in the snapshot")
     .option("--dry-run", "only show what would be written")
-    .option(...KUBECONFIG_FLAG)
-    .option(...CONTEXT_FLAG)
-    .addOption(resultOption())
     .action((name, { namespace, to, prune = false, dryRun = false, ...flags }) =>
       onHub("placement rollback", flags, async (hub, { signal }) => {
         const question = { name, namespace, to: indexOf("--to", to), prune, dryRun };
@@ -127,30 +111,27 @@ export function command(): Command {
         return [result, renderRollback(result)];
       }),
     );
-  placement
-    .command("run")
+  add("run")
     .description("show how far a staged update run is, stage by stage and cluster by cluster")
     .argument("<run>", "the ClusterStagedUpdateRun; with --namespace, the StagedUpdateRun")
-    .option(...NAMESPACE_FLAG)
-    .option(...KUBECONFIG_FLAG)
-    .option(...CONTEXT_FLAG)
-    .addOption(resultOption())
-    .action((name, { namespace, ...flags }) =>
+    .option("-w, --watch", "show it again each time it changes, until it is over")
+    .action((name, { namespace, watch = false, ...flags }) =>
       onHub("placement run", flags, async (hub, { deps, signal }) => {
-        const result = await runOnHub(hub, { name, namespace }, signal);
-        return [result, renderRun(result, deps.clock.now())];
+        const of = { name, namespace };
+        const clock = clockOfServer(hub, deps.clock);
+        const text = (it: RunReport): Answer => [it, renderRun(it, clock.now())];
+        if (!watch) return text(await runOnHub(hub, of, signal));
+        const screen = new Screen();
+        const show = (it: RunReport): void => screen.show(printed(text(it), flags.output));
+        await followRunOnHub(hub, of, show, { deps, signal });
+        return undefined;
       }),
     );
-  placement
-    .command("approve")
+  add("approve")
     .description("approve a stage of a staged update run, also before the run has reached it")
     .argument("<run>", "the ClusterStagedUpdateRun; with --namespace, the StagedUpdateRun")
     .argument("<stage>", "the stage")
     .option("--before", "the approval before the stage; default: the one after it")
-    .option(...NAMESPACE_FLAG)
-    .option(...KUBECONFIG_FLAG)
-    .option(...CONTEXT_FLAG)
-    .addOption(resultOption())
     .action((name, stage, { namespace, before = false, ...flags }) =>
       onHub("placement approve", flags, async (hub, { deps, signal }) => {
         const timing = before ? "before" : "after";
@@ -168,22 +149,28 @@ interface HubFlags {
   readonly output: ResultOutput;
 }
 
-/** Asks the hub, and prints the answer: the data, or the text for people. */
+/** Asks the hub, and prints the answer, if there is one: the data, or the text for people. */
 function onHub(
   name: string,
   { kubeconfig, hubContext: context, output }: HubFlags,
   ask: (
     hub: KubeClient,
     at: { readonly deps: RuntimeDeps; readonly signal: AbortSignal },
-  ) => Promise<readonly [data: object, text: string]>,
+  ) => Promise<Answer | undefined>,
 ): Promise<void> {
   return runForPeople(name, async ({ deps, signal }) => {
     const config = await loadContext({ file: undefined, context }, kubeconfig, process.env);
     await using hub = connect(config, deps);
     await checkReachable(hub, { who: "the hub", config }, deps, signal);
-    const [data, text] = await ask(hub, { deps, signal });
-    process.stdout.write(`${output === "text" ? text : renderData(data, output)}\n`);
+    const answer = await ask(hub, { deps, signal });
+    if (answer !== undefined) process.stdout.write(`${printed(answer, output)}\n`);
   });
+}
+
+type Answer = readonly [data: object, text: string];
+
+function printed([data, text]: Answer, output: ResultOutput): string {
+  return output === "text" ? text : renderData(data, output);
 }
 
 async function manifestOf(file: string | undefined): Promise<{ name: string; text: string } | undefined> {

@@ -8,7 +8,6 @@ import {
 import type { ListOutput, ResultOutput } from "@fairlead/fleet/cli/output.ts";
 import {
   draftOfProfile,
-  followRun,
   getRun,
   parseTarget,
   preview,
@@ -18,9 +17,12 @@ import {
 } from "@fairlead/fleet/cli/updates/actions.ts";
 import { draftRun, parseStages, type RunDraft } from "@fairlead/fleet/cli/updates/draft.ts";
 import { renderPlan, renderRun, renderRuns } from "@fairlead/fleet/cli/updates/render.ts";
+import { followObject } from "@fairlead/fleet/cli/follow.ts";
 import { hasEnded } from "@fairlead/fleet/updates/clusters/needs.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { type HubContext, type HubFlags, onHub } from "#shared/on-hub.ts";
+import { Screen } from "#shared/screen.ts";
 
 /** The code to end with where members failed: told apart from a command that failed. */
 const UNHEALTHY = 3;
@@ -134,22 +136,9 @@ export function status(
         screen.show(renderRun(run, flags.output, nowOf(context)));
         return hasEnded(run);
       };
-      await followRun(hub, name, show, { deps, signal });
+      await followObject(hub, { of: UPDATE_RUNS, key: objectKey(undefined, name) }, show, { deps, signal });
     }
     const { outcome = "Succeeded" } = last.status ?? {};
     if (outcome !== "Succeeded") process.exitCode = UNHEALTHY;
   });
-}
-
-/** Shows a text in the place of the one before on a terminal, and after it elsewhere. */
-class Screen {
-  #lines = 0;
-
-  show(text: string): void {
-    const isTerminal = process.stdout.isTTY;
-    if (isTerminal && this.#lines > 0) process.stdout.write(`\u001B[${this.#lines}A\u001B[0J`);
-    else if (this.#lines > 0) process.stdout.write("\n");
-    process.stdout.write(`${text}\n`);
-    this.#lines = text.split("\n").length;
-  }
 }

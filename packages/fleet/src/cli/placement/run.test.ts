@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import {
@@ -10,7 +12,7 @@ import {
 import { isApproved } from "#updates/staged/approvals.ts";
 import { FakeWorld, START_MS } from "#updates/staged/world.fake.ts";
 import { approveOnHub, renderApproval } from "./approve.ts";
-import { renderRun, runOnHub } from "./run.ts";
+import { followRunOnHub, renderRun, type RunReport, runOnHub } from "./run.ts";
 
 const { signal } = new AbortController();
 const STAGES: StageConfig[] = ["canary", "rest"].map((name) => ({
@@ -42,6 +44,33 @@ describe("placement run", () => {
     fleet.settle();
     const text = renderRun(await runOnHub(hubWith(fleet), of, signal), fleet.nowMs);
     await expect(text).toMatchFileSnapshot("goldens/run.txt");
+  });
+
+  it("follows a run until it is over", async () => {
+    const fleet = world();
+    const hub = hubWith(fleet);
+    const deps = { ...systemDeps(silentLogger), clock: new FakeClock(START_MS) };
+    const seen: (string | undefined)[] = [];
+    const show = ({ status }: RunReport): void => void seen.push(status.conditions?.at(-1)?.reason);
+    const done = followRunOnHub(hub, of, show, { deps, signal });
+    await expect.poll(() => seen).toEqual(["UpdateRunProgressing"]);
+    const conditions = [
+      {
+        type: "Succeeded",
+        status: "True",
+        reason: "UpdateRunSucceeded",
+        message: "",
+        lastTransitionTime: "",
+      },
+    ];
+    await hub.mergePatch(
+      CLUSTER_STAGED_UPDATE_RUNS,
+      objectKey(undefined, "run"),
+      { status: { conditions } },
+      { subresource: "status" },
+    );
+    await done;
+    expect(seen).toEqual(["UpdateRunProgressing", "UpdateRunSucceeded"]);
   });
 
   it("says that a run has no status yet", async () => {

@@ -1,4 +1,5 @@
 import { FleetError } from "@fairlead/base/errors.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -10,7 +11,9 @@ import {
   type StagedUpdateRun,
   type StageUpdatingStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { isOver } from "#updates/staged/advance.ts";
 import { changedMs, statusOf } from "#updates/staged/conditions.ts";
+import { followObject } from "../follow.ts";
 import { renderTable } from "../table.ts";
 import type { PlacementName } from "./read.ts";
 
@@ -42,14 +45,27 @@ function runsOf(namespace: string | undefined): Resource<StagedUpdateRun> {
 }
 
 export async function runOnHub(hub: KubeClient, of: PlacementName, signal: AbortSignal): Promise<RunReport> {
-  const { spec, status = {} } = await readRun(hub, of, signal);
-  return {
-    kind: runsOf(of.namespace).kind,
-    ...defined({ namespace: of.namespace }),
-    name: of.name,
-    spec,
-    status,
+  return reportOf(await readRun(hub, of, signal));
+}
+
+function reportOf({ metadata: { name, namespace }, spec, status = {} }: StagedUpdateRun): RunReport {
+  return { kind: runsOf(namespace).kind, ...defined({ namespace }), name, spec, status };
+}
+
+/** Shows a run each time that it changes, until it is over or deleted. */
+export async function followRunOnHub(
+  hub: KubeClient,
+  of: PlacementName,
+  show: (report: RunReport) => void,
+  at: { readonly deps: RuntimeDeps; readonly signal: AbortSignal },
+): Promise<void> {
+  const { metadata } = await readRun(hub, of, at.signal);
+  const subject = { of: runsOf(of.namespace), key: objectKey(metadata.namespace, metadata.name) };
+  const isEnough = (run: StagedUpdateRun): boolean => {
+    show(reportOf(run));
+    return isOver(run);
   };
+  await followObject(hub, subject, isEnough, at);
 }
 
 export function renderRun({ kind, namespace, name, spec, status }: RunReport, nowMs: number): string {

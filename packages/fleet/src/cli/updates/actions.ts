@@ -1,9 +1,6 @@
-import { abortable } from "@fairlead/base/abortable.ts";
 import { defined } from "@fairlead/base/defined.ts";
-import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { CLUSTER_MESH_PROFILES, type ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
@@ -207,27 +204,4 @@ export async function approveGate(hub: KubeClient, name: string, signal: AbortSi
     throw new FleetError("PRECONDITION_FAILED", `gate ${gate.metadata.name} is ${gate.spec.state} already`);
   const key = objectKey(undefined, gate.metadata.name);
   return hub.mergePatch(GATES, key, { spec: { state: "Completed" } }, { signal });
-}
-
-/** Calls back with a run each time that it changes, until `isOver` says so or the run is deleted. */
-export async function followRun(
-  hub: KubeClient,
-  name: string,
-  isOver: (run: UpdateRun) => boolean,
-  { deps, signal }: { readonly deps: RuntimeDeps; readonly signal: AbortSignal },
-): Promise<void> {
-  const done = Promise.withResolvers<void>();
-  await using informer = createInformer(hub, UPDATE_RUNS, { fieldSelector: `metadata.name=${name}` }, deps);
-  let seen: UpdateRun | undefined;
-  const look = (): void => {
-    const run = informer.store.get(objectKey(undefined, name));
-    if (run !== undefined && run === seen) return;
-    seen = run;
-    if (run === undefined ? informer.hasSynced : isOver(run)) done.resolve();
-  };
-  using _changes = informer.subscribe(look);
-  informer.start(signal);
-  await informer.synced(signal);
-  look();
-  await abortable(done.promise, signal);
 }

@@ -22,7 +22,6 @@ import { group, UpdateWorld } from "#updates/clusters/world.fake.ts";
 import {
   approveGate,
   draftOfProfile,
-  followRun,
   getRun,
   listGates,
   parseTarget,
@@ -31,6 +30,7 @@ import {
   startRun,
   stopRun,
 } from "./actions.ts";
+import { followObject } from "../follow.ts";
 import { draftRun, parseStages } from "./draft.ts";
 import { renderGates, renderPlan, renderRun, renderRuns } from "./render.ts";
 
@@ -281,7 +281,7 @@ describe("an action on a run", () => {
       seen.push(it.status?.status.state);
       return it.status?.status.state === "Completed";
     };
-    const done = followRun(client, "june", isOver, { deps, signal });
+    const done = followObject(client, { of: UPDATE_RUNS, key: KEY }, isOver, { deps, signal });
     await expect.poll(() => seen).toEqual(["Running"]);
     const patch = { status: { status: { state: "Completed" } } };
     await client.mergePatch(UPDATE_RUNS, KEY, patch, { subresource: "status" });

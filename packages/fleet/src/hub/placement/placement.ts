@@ -20,6 +20,7 @@ import { createRollout } from "./rollout/controller.ts";
 import { createSchedulers } from "./scheduler/controller.ts";
 import { createSelecting, type SelectingOptions } from "./selecting.ts";
 import { createStagedRuns } from "./staged-runs/controller.ts";
+import { recordPlacementEvents } from "./events.ts";
 import { createWorks } from "./works/controller.ts";
 
 /** What every controller of placements is given. */
@@ -102,6 +103,7 @@ async function run(parts: Omit<PlacementParts, "informers">, signal: AbortSignal
     informer.start(signal);
   }
   await Promise.all(all.map((it) => it.synced(signal)));
+  stack.use(recordPlacementEvents(informers, parts.events));
   for (const controller of createControllers({ ...parts, informers }, stack)) {
     stack.use(controller);
     await controller.start(signal);
