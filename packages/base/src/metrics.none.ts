@@ -4,6 +4,6 @@ import type { Metrics } from "./metrics.ts";
 export const noMetrics: Metrics = {
   counter: () => ({ add() {} }),
   gauge: () => ({ set() {}, remove() {} }),
-  histogram: () => ({ observe() {} }),
+  histogram: () => ({ observe() {}, remove() {} }),
   onRender: () => ({ [Symbol.dispose]() {} }),
 };

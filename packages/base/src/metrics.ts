@@ -14,6 +14,8 @@ export interface GaugeMetric {
 }
 export interface HistogramMetric {
   observe(labels: Labels, value: number): void;
+  /** Removes the series of an object that no longer exists. */
+  remove(labels: Labels): void;
 }
 
 export interface MetricOptions {
@@ -77,7 +79,10 @@ export function createMetrics(): MetricsRegistry {
     histogram: (options) =>
       once(options.name, () => {
         const histogram = new Histogram({ ...base(options), buckets: [...options.buckets] });
-        return { observe: (labels, value) => histogram.observe({ ...labels }, value) };
+        return {
+          observe: (labels, value) => histogram.observe({ ...labels }, value),
+          remove: (labels) => histogram.remove({ ...labels }),
+        };
       }),
     onRender(update) {
       updates.add(update);

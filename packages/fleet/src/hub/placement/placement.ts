@@ -13,6 +13,7 @@ import type { HubInformers } from "../informers.ts";
 import { createClusterProfiles } from "../membership/cluster-profiles.ts";
 import { createPlacementInformers, type PlacementInformers } from "./informers.ts";
 import { createEvictions } from "./evictions/controller.ts";
+import { createPlacementMetrics } from "./metrics.ts";
 import { createOverrides } from "./overrides/controller.ts";
 import { createRolloutParts } from "./parts.ts";
 import { createReportBack } from "./report-back/controller.ts";
@@ -104,6 +105,7 @@ async function run(parts: Omit<PlacementParts, "informers">, signal: AbortSignal
   }
   await Promise.all(all.map((it) => it.synced(signal)));
   stack.use(recordPlacementEvents(informers, parts.events));
+  stack.use(createPlacementMetrics(informers, parts.hub.members, deps));
   for (const controller of createControllers({ ...parts, informers }, stack)) {
     stack.use(controller);
     await controller.start(signal);

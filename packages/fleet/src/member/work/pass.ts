@@ -15,6 +15,7 @@ import { keyOfTarget, type Target, type WorkPass } from "./parts.ts";
 import { processTarget } from "./process.ts";
 import { prioritiesOf } from "./sharing.ts";
 import { said } from "./said.ts";
+import { WorkMetrics } from "./metrics.ts";
 import { writeStatus } from "./status.ts";
 
 /** Manifests of one Work that are worked on at a time. */
@@ -224,6 +225,7 @@ class Run {
     });
     // The conditions of the Work as a whole are set at the end of the pass.
     if (!isComplete) status.conditions = before?.conditions ?? [];
+    if (isComplete) new WorkMetrics(session.deps.metrics).count(status);
     await writeStatus(session, { work, memory: this.#memory, status }, signal);
   }
 

@@ -43,7 +43,8 @@ export function eventsOfPlacement(before: Watched, after: Watched, prefix: strin
   return [...events, { type: "Warning", reason: is.reason, message: is.message }];
 }
 
-function currentCondition({ metadata, status }: Watched, type: string): Condition | undefined {
+/** Undefined while it is of an earlier generation. */
+export function currentCondition({ metadata, status }: Watched, type: string): Condition | undefined {
   const found = findCondition(status?.conditions, type);
   return found?.observedGeneration === metadata.generation ? found : undefined;
 }

@@ -38,6 +38,7 @@ import { bindingsOf, type RolloutParts } from "../parts.ts";
 import { withFirstResources } from "../rollout/first.ts";
 import { type ClusterChange, Fleet } from "./fleet.ts";
 import { concerns, type Known } from "./triggers.ts";
+import { Cycles } from "./cycles.ts";
 import { deleteBindings, writeSchedule } from "./write.ts";
 
 interface Parts extends RolloutParts {
@@ -53,6 +54,7 @@ interface Schedulers extends Disposable {
 export function createSchedulers(parts: Parts): Schedulers {
   const { client, members, namespaces, events, deps } = parts;
   const fleet = new Fleet(members, deps.clock);
+  const cycles = new Cycles(deps);
   const controllers = [parts.informers.cluster, parts.informers.namespaced].map((informers) => {
     const writes = bindingsOf(parts, informers);
     const rollout = parts;
@@ -60,7 +62,7 @@ export function createSchedulers(parts: Parts): Schedulers {
     const controller = createController(
       {
         name: `${informers.scope.placements.kind.toLowerCase()}-scheduler`,
-        reconcile: (key, signal) => scheduler.reconcile(key, signal),
+        reconcile: (key, signal) => cycles.measure(scheduler.reconcile(key, signal)),
         sources: [
           watching(informers.placements, (change) => (isStatusOnly(change) ? [] : [change.key])),
           watchingChanges(informers.policySnapshots, ofPlacement),
