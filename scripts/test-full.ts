@@ -9,6 +9,7 @@ const SAMPLED = [
   "--project=lab",
   "--project=lab-machine",
   "test/fleet/clocks",
+  "test/fleet/judge-experiment",
   "test/lab/chaos",
   "test/lab/faults-",
   "test/lab/leftovers",

@@ -164,11 +164,11 @@ describe("a member whose services others probe", () => {
     const { fleet, failing } = probed({ toleratedSeconds: 60 });
     fleet.later(30_000);
     // b probes as well.
-    for (const name of ["b", "p1", "p2"]) failing.set(name, 10);
+    for (const name of ["b", "p1", "p2"]) failing.set(name, 12);
     fleet.later(0);
     fleet.later(60_000);
     expect(fleet.member("a").status.error?.message).toBe(
-      "flows to its services succeed: for the median of 4 members 50 of 1000 probes failed, such as work/hello 10.1.0.7:80: HTTP 500",
+      "flows to its services succeed: for the median of 4 members 60 of 1000 probes failed, such as work/hello 10.1.0.7:80: HTTP 500",
     );
     expect(fleet.state).toBe("Failed");
     fleet.later(0);
@@ -321,6 +321,13 @@ describe("a health check without rules", () => {
     ["a few unready ones of many", { endpoints: 40, readyEndpoints: 36 }, undefined],
   ])("minds %s", (_what, now, fault) => {
     expect(facts(now, { ...NONE, endpoints: 40, readyEndpoints: 40 })).toBe(fault);
+  });
+  it("minds fewer failed flows after the upgrade than while nodes are replaced", () => {
+    const now = { ...NONE, failedFlowsPerMille: 50 };
+    expect([facts(now, NONE, "during"), facts(now, NONE)]).toEqual([
+      undefined,
+      "flows to its services succeed",
+    ]);
   });
   it("does not mind what failed before, nor unready endpoints while nodes are replaced", () => {
     const bad = { failedLookupsPerMille: 900, failedFlowsPerMille: 900, endpoints: 9, readyEndpoints: 1 };

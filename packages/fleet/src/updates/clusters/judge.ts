@@ -45,8 +45,8 @@ export function measurementsOf(reported: Measurements, flows: Flows | undefined)
   return { ...boundedMeasurements(reported), ...(flows === undefined ? {} : flowMeasurements(flows)) };
 }
 
-/** How much more may fail than before. Unit: per mille. */
-const MORE_FAILED_FLOWS = 20;
+/** How much more may fail than before: flows are cut short while nodes are replaced. Unit: per mille. */
+const MORE_FAILED_FLOWS: Readonly<Record<HealthPhase, number>> = { during: 50, after: 20 };
 const MORE_FAILED_LOOKUPS = 50;
 /** How many more endpoints may not be ready than before: pods are replaced all the time. */
 const MORE_UNREADY = { atLeast: 1, part: 0.1 };
@@ -69,8 +69,8 @@ const DEFAULT_RULES: readonly { readonly name: string; readonly holds: (facts: H
   },
   {
     name: FLOWS_RULE,
-    holds: ({ now, before }) =>
-      moreOf("failedFlowsPerMille", now, before) <= MORE_FAILED_FLOWS &&
+    holds: ({ now, before, phase }) =>
+      moreOf("failedFlowsPerMille", now, before) <= MORE_FAILED_FLOWS[phase] &&
       moreOf("failedServices", now, before) <= 0,
   },
   {
