@@ -10,7 +10,7 @@ import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import { CONFIG_MAPS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
+import { findCondition, isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import { PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
@@ -61,6 +61,35 @@ describe("the agent that applies what is placed", () => {
     // By which placements and overrides select it.
     expect(member.metadata.labels).toEqual({ "kubernetes-fleet.io/member-name": "a" });
     expect(isConditionTrue(member.status?.conditions, "Joined")).toBe(true);
+    expect(findCondition(member.status?.conditions, "ReadyToJoin")).toMatchObject({
+      status: "True",
+      reason: "MemberClusterReadyToJoin",
+    });
+  });
+
+  it("cannot join while the hub cannot make its mailbox, and can once that is possible", async () => {
+    const hub = fleet.client("hub");
+    const mailbox = objectKey(undefined, mailboxOf("late"));
+    await hub.create(NAMESPACES, {
+      metadata: { name: mailboxOf("late"), finalizers: ["example.com/of-an-earlier-member"] },
+    });
+    await hub.delete(NAMESPACES, mailbox);
+    await hub.create(MEMBER_CLUSTERS, {
+      metadata: { name: "late" },
+      spec: { identity: { kind: "User", name: "late", apiGroup: "rbac.authorization.k8s.io" } },
+    });
+    const reasonIs = (reason: string) =>
+      eventuallyOne(
+        hub,
+        MEMBER_CLUSTERS,
+        objectKey(undefined, "late"),
+        ({ status }) => findCondition(status?.conditions, "ReadyToJoin")?.reason === reason,
+      );
+    const { status } = await reasonIs("MemberClusterNotReadyToJoin");
+    expect(findCondition(status?.conditions, "ReadyToJoin")?.message).toContain("being terminated");
+    await hub.mergePatch(NAMESPACES, mailbox, { metadata: { finalizers: null } });
+    await reasonIs("MemberClusterReadyToJoin");
+    await hub.delete(MEMBER_CLUSTERS, objectKey(undefined, "late"));
   });
 
   it("reports which properties and resources the cluster has", () => {

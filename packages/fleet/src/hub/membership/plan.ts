@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { HEARTBEAT_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import {
@@ -187,6 +188,17 @@ export function planConditions(member: MemberCluster, heard: Heard): NewConditio
   return observedGeneration === undefined
     ? conditions
     : conditions.map((it) => ({ ...it, observedGeneration }));
+}
+
+/** Of a member whose mailbox the API server refuses. */
+export function notReadyToJoin({ metadata: { generation } }: MemberCluster, why: string): NewCondition {
+  return {
+    type: "ReadyToJoin",
+    status: "False",
+    reason: "MemberClusterNotReadyToJoin",
+    message: `what the member needs on the hub cannot be made: ${why}`.slice(0, 32_768),
+    ...defined({ observedGeneration: generation }),
+  };
 }
 
 /** Whether the hub knows which addresses the member's endpoints may have. */

@@ -23,7 +23,7 @@ import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import {
@@ -47,6 +47,7 @@ import { emptyMailbox } from "./empty-mailbox.ts";
 import type { LeaseTracker } from "./leases.ts";
 import {
   haveAgentsLeft,
+  notReadyToJoin,
   planConditions,
   planNamespace,
   planInternalMember,
@@ -193,8 +194,23 @@ class Membership {
     if (isDeleting(member)) return this.#leave(member, signal);
     await addFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });
     await this.#label(member, signal);
-    await this.#provide(member, signal);
+    try {
+      await this.#provide(member, signal);
+    } catch (error) {
+      if (hasCode(error, "API_FORBIDDEN", "API_INVALID", "API_BAD_REQUEST"))
+        await this.#reportNotReady(member, messageOf(error), signal);
+      throw error;
+    }
     return this.#report(member, signal);
+  }
+
+  async #reportNotReady(member: MemberCluster, why: string, signal: AbortSignal): Promise<void> {
+    const { client, deps } = this.#parts;
+    const before = member.status?.conditions ?? [];
+    const conditions = setCondition(before, notReadyToJoin(member, why), deps.clock);
+    if (conditions === before) return;
+    const options = { subresource: "status" as const, fieldManager: HUB_MANAGER, signal };
+    await client.mergePatch(MEMBER_CLUSTERS, keyOf(member), { status: { conditions } }, options);
   }
 
   /** By which placements and overrides select one cluster. */
