@@ -42,6 +42,8 @@ const createStage = (stage: object) =>
 const createRun = (spec: object, called = name()) =>
   cluster.client.create(UPDATE_RUNS, { metadata: { name: called }, spec: spec as UpdateRun["spec"] });
 
+const ofType = (upgrade: object) => ({ managedClusterUpdate: { upgrade } });
+
 describe("a stage", () => {
   it.each<[string, object]>([
     ["with groups", { name: "s", groups: [group] }],
@@ -195,6 +197,32 @@ describe("a run", () => {
       "no version for the control plane",
       { managedClusterUpdate: { upgrade: { type: "ControlPlaneOnly" } } },
       "kubernetesVersion is required",
+    ],
+    ["no version of our programs", ofType({ type: "Components" }), "componentsVersion is required"],
+    [
+      "a version of Kubernetes for our programs",
+      ofType({ type: "Components", componentsVersion: "0.2.0", kubernetesVersion: "1.34.1" }),
+      "forbidden for NodeImageOnly and Components",
+    ],
+    [
+      "a version of our programs for Kubernetes",
+      ofType({ type: "Full", componentsVersion: "0.2.0", kubernetesVersion: "1.34.1" }),
+      "componentsVersion is required for Components, and forbidden otherwise",
+    ],
+    [
+      "a version of our programs that is not one",
+      ofType({ type: "Components", componentsVersion: "latest" }),
+      "componentsVersion",
+    ],
+    [
+      "node images for our programs",
+      {
+        managedClusterUpdate: {
+          upgrade: { type: "Components", componentsVersion: "0.2.0" },
+          nodeImageSelection: { type: "Latest" },
+        },
+      },
+      "nodeImageSelection is forbidden for Components",
     ],
     [
       "a version for node images",

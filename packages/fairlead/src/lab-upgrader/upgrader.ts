@@ -6,6 +6,7 @@ import {
   type ClusterUpgrade,
   type ClusterUpgradeStatus,
   type UpgradeTarget,
+  type UpgradeType,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import { EXTERNAL_ENGINE } from "@fairlead/fleet/updates/engines/local.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
@@ -104,6 +105,12 @@ async function carryOut(
   }
 }
 
+const PARTS: Readonly<Partial<Record<UpgradeType, UpgradeOptions["parts"]>>> = {
+  Full: "all",
+  ControlPlaneOnly: "control-plane",
+  NodeImageOnly: "nodes",
+};
+
 function optionsOf(cluster: string, target: UpgradeTarget): UpgradeOptions | FleetError {
   const { type, kubernetesVersion = "", nodeImages = [] } = target;
   // Node images of a lab are those of a release: "lab-1.36.0".
@@ -116,6 +123,7 @@ function optionsOf(cluster: string, target: UpgradeTarget): UpgradeOptions | Fle
       "OPTION_INVALID",
       `a lab has the releases ${LAB_RELEASES.join(" and ")} of Kubernetes, not ${JSON.stringify(version)}`,
     );
-  const parts = { Full: "all", ControlPlaneOnly: "control-plane", NodeImageOnly: "nodes" } as const;
-  return { cluster, release, parts: parts[type], drainMs: DRAIN_MS };
+  const parts = PARTS[type];
+  if (parts !== undefined) return { cluster, release, parts, drainMs: DRAIN_MS };
+  return new FleetError("OPTION_INVALID", `upgrades of type ${type} are not made by an engine`);
 }

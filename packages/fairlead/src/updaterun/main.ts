@@ -23,10 +23,14 @@ export function command(): Program {
 }
 
 const typeOption = () =>
-  new Option("--upgrade-type <type>", "what is upgraded").choices(UPGRADE_TYPES).default(UPGRADE_TYPES[0]);
+  new Option(
+    "--upgrade-type <type>",
+    "what is upgraded; default: Full, or Components with --components-version",
+  ).choices(UPGRADE_TYPES);
 const imagesOption = () =>
   new Option("--node-image-selection <type>", "node images; default: Latest").choices(NODE_IMAGE_SELECTIONS);
 const VERSION = ["--kubernetes-version <version>", "version of Kubernetes, such as 1.34.1"] as const;
+const COMPONENTS = ["--components-version <version>", "version of fairlead node, such as 0.2.0"] as const;
 const IMAGES = [
   "--node-image-version <version>",
   "node image for --node-image-selection Custom, one for each family (repeatable)",
@@ -49,6 +53,7 @@ function addPlan(runs: Command): void {
     .option(...HUB_KUBECONFIG_FLAG)
     .addOption(typeOption())
     .option(...VERSION)
+    .option(...COMPONENTS)
     .addOption(imagesOption())
     .option(...IMAGES, collect)
     .option(...STRATEGY)
@@ -67,6 +72,7 @@ function addCreate(runs: Command): void {
     .option(...HUB_KUBECONFIG_FLAG)
     .addOption(typeOption())
     .option(...VERSION)
+    .option(...COMPONENTS)
     .addOption(imagesOption())
     .option(...IMAGES, collect)
     .option(...STRATEGY)

@@ -32,8 +32,9 @@ interface WithResult extends HubFlags {
 }
 
 interface DraftFlags extends WithResult {
-  readonly upgradeType: UpgradeType;
+  readonly upgradeType?: UpgradeType | undefined;
   readonly kubernetesVersion?: string | undefined;
+  readonly componentsVersion?: string | undefined;
   readonly nodeImageSelection?: (typeof NODE_IMAGE_SELECTIONS)[number] | undefined;
   readonly nodeImageVersion?: readonly string[] | undefined;
   readonly updateStrategyName?: string | undefined;
@@ -48,8 +49,9 @@ async function draftOf(flags: DraftFlags): Promise<RunDraft> {
   const { stages: file } = flags;
   const text = file === undefined ? undefined : await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
   return {
-    upgradeType: flags.upgradeType,
+    upgradeType: flags.upgradeType ?? (flags.componentsVersion === undefined ? "Full" : "Components"),
     kubernetesVersion: flags.kubernetesVersion,
+    componentsVersion: flags.componentsVersion,
     nodeImageSelection: flags.nodeImageSelection,
     nodeImageVersions: flags.nodeImageVersion ?? [],
     updateStrategyName: flags.updateStrategyName,

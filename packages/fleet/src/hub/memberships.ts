@@ -59,6 +59,12 @@ function isLeaving(member: MemberCluster | undefined): boolean {
   return member !== undefined && isDeleting(member);
 }
 
+/** Whether members of a profile may have to install another version. */
+export function isVersionChanged({ before, after }: Change<ClusterMeshProfile>): boolean {
+  const versions = (it: ClusterMeshProfile | undefined) => [it?.spec.version, it?.spec.applied?.version];
+  return !sameJson(versions(before), versions(after));
+}
+
 /** The members that may belong to another profile now, or have other addresses for their endpoints. */
 export function changedMembers({ before, after }: Change<ClusterMeshProfile>): readonly string[] | "all" {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));

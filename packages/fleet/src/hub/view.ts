@@ -4,7 +4,14 @@ import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { InternalMemberCluster, MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type AddressBlock, RELEASED_AT_ANNOTATION } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  type AddressBlock,
+  type ClusterMeshProfile,
+  RELEASED_AT_ANNOTATION,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { ComponentsPin } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { isVersion } from "#api/fairlead.dev/node-agents.ts";
+import { componentsVersionOf, type ProfileVersion } from "#domain/components.ts";
 import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { rangesOf } from "#domain/ranges.ts";
 import type { HubInformers } from "./informers.ts";
@@ -41,8 +48,30 @@ export function networkOf(
   member: MemberCluster,
   current: InternalMemberCluster | undefined,
 ): InternalMemberCluster["spec"]["network"] {
-  const profile = informers.memberships.of(member.metadata.name);
+  const cluster = member.metadata.name;
+  const profile = informers.memberships.of(cluster);
   if (profile === undefined || isDeleting(member)) return undefined;
+  const { version: _before, ...network } = networkIn(informers, member, profile, current);
+  const version = componentsVersionOf(versionOf(profile), pinOf(informers, cluster));
+  // Also where it is that of the profile: a pin is removed without a moment at which the member has the former version.
+  return version === undefined || !isVersion(version) ? network : { ...network, version };
+}
+
+export function versionOf({ metadata: { name }, spec: { version } }: ClusterMeshProfile): ProfileVersion {
+  return { name, version };
+}
+
+/** The version that an update run gave a member. */
+export function pinOf({ clusterUpgrades }: HubInformers, cluster: string): ComponentsPin | undefined {
+  return clusterUpgrades.store.get(objectKey(mailboxOf(cluster), cluster))?.spec.components;
+}
+
+function networkIn(
+  informers: HubInformers,
+  member: MemberCluster,
+  profile: ClusterMeshProfile,
+  current: InternalMemberCluster | undefined,
+): NonNullable<InternalMemberCluster["spec"]["network"]> {
   const { name } = profile.metadata;
   // Its members leave a parallel network one by one, when their endpoints have the addresses of pods again.
   const block = blockOf(informers, member.metadata.name)?.spec;

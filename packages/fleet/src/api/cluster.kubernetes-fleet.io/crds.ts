@@ -134,6 +134,9 @@ function internalMemberCluster(status: JsonSchema): JsonSchema {
             "mode!": oneOf(["flat", "parallel"], "How its members are connected."),
             ipv4: atomicList(text(), "The IPv4 prefixes of the member's fleet addresses."),
             ipv6: atomicList(text(), "The IPv6 prefixes of the member's fleet addresses."),
+            version: text(
+              "The version of fairlead node that the member installs, in place of that of its profile.",
+            ),
           },
           "Addition. The ClusterMeshProfile that the member belongs to.",
         ),

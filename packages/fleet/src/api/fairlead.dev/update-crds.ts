@@ -23,6 +23,7 @@ import {
   MINOR_VERSION,
   NAME,
   NAME_RULE,
+  PIN,
   rules,
   STAGES_STATUS,
   STRATEGY_FIELDS,
@@ -360,12 +361,13 @@ const UPGRADE = kind(
     schema: object(
       {
         "spec!": object({
-          "engine!": text("As annotation fairlead.dev/upgrader of the MemberCluster has it.", {
+          "engine!": text('As annotation fairlead.dev/upgrader of the MemberCluster has it. "": none.', {
             maxLength: 512,
           }),
           operation: OPERATION,
           measure: bool("Whether the member reports measurements."),
           probes: PROBES,
+          components: PIN,
         }),
         status: object({
           kubernetesVersion: text("Of the API server.", { maxLength: 128 }),

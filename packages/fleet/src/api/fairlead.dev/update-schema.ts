@@ -188,15 +188,22 @@ export const CLUSTER_UPDATE = object(
       {
         "type!": oneOf(
           UPGRADE_TYPES,
-          '"Full": control plane, nodes and node images. "ControlPlaneOnly" and "NodeImageOnly": one of them.',
+          '"Full": control plane, nodes and node images. "ControlPlaneOnly" and "NodeImageOnly": one of them. "Components": fairlead node, and fairlead dns, in members of ClusterMeshProfiles.',
         ),
         kubernetesVersion: text('Such as "1.33.4". Of Full and ControlPlaneOnly.', KUBERNETES_VERSION),
+        componentsVersion: text("A release of Fairlead. Of Components.", COMPONENTS_VERSION),
       },
       undefined,
-      rules([
-        "has(self.kubernetesVersion) == (self.type != 'NodeImageOnly')",
-        "kubernetesVersion is required for Full and ControlPlaneOnly, and forbidden for NodeImageOnly",
-      ]),
+      rules(
+        [
+          "has(self.kubernetesVersion) == (self.type in ['Full', 'ControlPlaneOnly'])",
+          "kubernetesVersion is required for Full and ControlPlaneOnly, and forbidden for NodeImageOnly and Components",
+        ],
+        [
+          "has(self.componentsVersion) == (self.type == 'Components')",
+          "componentsVersion is required for Components, and forbidden otherwise",
+        ],
+      ),
     ),
     nodeImageSelection: object(
       {
@@ -223,6 +230,10 @@ export const CLUSTER_UPDATE = object(
     ),
   },
   "The upgrade of each member.",
+  rules([
+    "!has(self.nodeImageSelection) || self.upgrade.type != 'Components'",
+    "nodeImageSelection is forbidden for Components",
+  ]),
 );
 
 export const UPDATE_STATUS = object(
@@ -238,11 +249,22 @@ export const UPDATE_STATUS = object(
   undefined,
 );
 
+export const PIN = object(
+  {
+    "operation!": text("The upgrade that pinned it.", { maxLength: 64 }),
+    "version!": text(undefined, COMPONENTS_VERSION),
+    "profile!": text("The ClusterMeshProfile that the member belonged to.", { maxLength: 253 }),
+    over: text("The version of that profile.", { maxLength: 64 }),
+  },
+  "The version of fairlead node in the member, in place of that of its profile: until the version of the profile changes.",
+);
+
 export const TARGET = object(
   {
     "type!": oneOf(UPGRADE_TYPES),
     kubernetesVersion: text(undefined, { maxLength: 128 }),
     nodeImages: { ...atomicList(text(undefined, { maxLength: 128 })), maxItems: 20 },
+    componentsVersion: text(undefined, { maxLength: 64 }),
   },
   "What the upgrade leads to, fixed when it begins.",
 );

@@ -19,6 +19,7 @@ import {
 import { ownSupport } from "#domain/kubernetes-support.ts";
 import { selectMembers } from "#domain/mesh-members.ts";
 import { decideChannel, runOfProfile } from "#updates/clusters/channels.ts";
+import { withComponents } from "#updates/clusters/components.ts";
 import { planRun } from "#updates/clusters/plan.ts";
 import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
 import { type Preview, previewRun } from "#updates/clusters/preview.ts";
@@ -51,14 +52,18 @@ export async function preview(
     hub.list(UPDATE_STRATEGIES, { signal }),
     hub.list(CLUSTER_MESH_PROFILES, { signal }),
   ]);
-  const reported = new Map(upgrades.items.map((it) => [it.metadata.name, it.status]));
+  const upgradeOf = new Map(upgrades.items.map((it) => [it.metadata.name, it]));
   const strategy = strategies.items.find((it) => it.metadata.name === run.spec.updateStrategyName);
-  const fleet = fleetOf(members.items, profiles.items);
+  const fleet = new Map(fleetOf(members.items, profiles.items).map((it) => [it.name, it]));
   return previewRun(run, strategy?.spec, {
     nowMs,
-    members: new Map(fleet.map((it) => [it.name, it])),
+    members: fleet,
     hub: ownSupport("hub"),
-    observe: (name) => reported.get(name),
+    observe: (name) => {
+      const [member, upgrade] = [fleet.get(name), upgradeOf.get(name)];
+      if (member === undefined || upgrade?.status === undefined) return undefined;
+      return withComponents(upgrade.status, member, upgrade.spec.components, undefined);
+    },
     gateState: () => undefined,
     catalogs: catalogs.items,
   });

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { parse } from "yaml";
@@ -12,6 +13,7 @@ import type {
 export interface RunDraft {
   readonly upgradeType: UpgradeType;
   readonly kubernetesVersion: string | undefined;
+  readonly componentsVersion: string | undefined;
   readonly nodeImageSelection: (typeof NODE_IMAGE_SELECTIONS)[number] | undefined;
   readonly nodeImageVersions: readonly string[];
   readonly updateStrategyName: string | undefined;
@@ -19,14 +21,21 @@ export interface RunDraft {
 }
 
 export function draftRun(name: string, draft: RunDraft): UpdateRun {
-  const { upgradeType: type, kubernetesVersion, nodeImageVersions, updateStrategyName, strategy } = draft;
+  const {
+    upgradeType: type,
+    kubernetesVersion,
+    componentsVersion,
+    nodeImageVersions,
+    updateStrategyName,
+    strategy,
+  } = draft;
   const custom = nodeImageVersions.map((version) => ({ version }));
   const selection = draft.nodeImageSelection ?? (custom.length === 0 ? undefined : "Custom");
   return {
     metadata: { name },
     spec: {
       managedClusterUpdate: {
-        upgrade: { type, ...(kubernetesVersion === undefined ? {} : { kubernetesVersion }) },
+        upgrade: { type, ...defined({ kubernetesVersion, componentsVersion }) },
         ...(selection === undefined
           ? {}
           : {

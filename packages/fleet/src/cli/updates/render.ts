@@ -14,8 +14,13 @@ import { type Column, renderAge, renderTable } from "../table.ts";
 /** Update runs as trees of lines, two spaces deeper for each level. */
 
 function titleOf({ metadata, spec }: UpdateRun): string {
-  const { type, kubernetesVersion } = spec.managedClusterUpdate.upgrade;
-  return `run ${metadata.name} (${kubernetesVersion === undefined ? type : `${type} ${kubernetesVersion}`})`;
+  const { type } = spec.managedClusterUpdate.upgrade;
+  const version = versionOf(spec);
+  return `run ${metadata.name} (${version === undefined ? type : `${type} ${version}`})`;
+}
+
+function versionOf({ managedClusterUpdate: { upgrade } }: UpdateRun["spec"]): string | undefined {
+  return upgrade.kubernetesVersion ?? upgrade.componentsVersion;
 }
 
 function indent(lines: readonly string[]): string[] {
@@ -150,7 +155,7 @@ function limits({
 const RUN_COLUMNS: readonly Column<UpdateRun>[] = [
   { head: "NAME", cell: (it) => it.metadata.name },
   { head: "TYPE", cell: (it) => it.spec.managedClusterUpdate.upgrade.type },
-  { head: "VERSION", cell: (it) => it.spec.managedClusterUpdate.upgrade.kubernetesVersion ?? "-" },
+  { head: "VERSION", cell: (it) => versionOf(it.spec) ?? "-" },
   { head: "STATE", cell: (it) => it.status?.status.state ?? "NotStarted" },
   { head: "OUTCOME", cell: (it) => it.status?.outcome ?? "-" },
   { head: "FAILURES", cell: (it) => String(it.status?.failureCount ?? 0) },

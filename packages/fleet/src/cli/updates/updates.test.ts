@@ -141,6 +141,7 @@ describe("a plan", () => {
   const draft = {
     upgradeType: "Full",
     kubernetesVersion: "1.34.1",
+    componentsVersion: undefined,
     nodeImageSelection: undefined,
     nodeImageVersions: [],
     updateStrategyName: undefined,

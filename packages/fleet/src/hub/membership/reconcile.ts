@@ -40,10 +40,11 @@ import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { type HubInformers } from "../informers.ts";
-import { changedMembers, isClaimChanged } from "../memberships.ts";
+import { changedMembers, isClaimChanged, isVersionChanged } from "../memberships.ts";
 import { isIsolated, networkOf } from "../view.ts";
 import { eventOfApply, eventOfInternalMember, type MembershipEvent } from "./events.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
+import { releasePin, watchingPins } from "./pins.ts";
 import type { LeaseTracker } from "./leases.ts";
 import {
   haveAgentsLeft,
@@ -109,9 +110,11 @@ export function createMembership(parts: Parts): Controller {
         watching(informers.leases, ofChange),
         watching(informers.reports, ofChange),
         watching(informers.profiles, (change) => {
+          if (isVersionChanged(change)) return everyone();
           const members = changedMembers(change);
           return members === "all" ? everyone() : members.map((it) => objectKey(undefined, it));
         }),
+        watchingPins(informers),
         // Its network is written once the member has addresses there.
         watching(informers.blocks, ({ before, after }) =>
           [before, after].flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.spec.cluster)])),
@@ -245,6 +248,7 @@ class Membership {
     await this.#limit(member, signal);
     await provideView(this.#parts, member, signal);
     await this.#writeInternalMember(member, "Join", signal);
+    await releasePin(this.#parts, member, signal);
   }
 
   /** Creates it only if it is absent: later changes by users stay. */

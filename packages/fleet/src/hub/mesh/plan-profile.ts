@@ -13,7 +13,7 @@ import type { Selected } from "#domain/mesh-members.ts";
 import { isVersion } from "#api/fairlead.dev/node-agents.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
-import { planNodeAgents } from "./plan-node-agents.ts";
+import { type PinOf, planNodeAgents } from "./plan-node-agents.ts";
 import type { Epoch } from "./plan-epoch.ts";
 import { type AddressesPlan, areRoutable, listed } from "./plan-addresses.ts";
 
@@ -72,6 +72,7 @@ export function planProfileStatus(
   { profile, members, elsewhere, beyond, problem }: Selected,
   { plan, blocks, faults }: Pick<AddressesPlan, "plan" | "blocks" | "faults">,
   epoch: Epoch,
+  pinOf?: PinOf,
 ): Omit<NonNullable<ClusterMeshProfile["status"]>, "conditions"> & { readonly conditions: NewCondition[] } {
   const ofParallel =
     plan === undefined
@@ -115,7 +116,12 @@ export function planProfileStatus(
     ...ofParallel,
     members: members.length,
     podAddresses,
-    conditions: [ready, ...conflict(elsewhere), ...tooMany(beyond), ...planNodeAgents(profile, members)],
+    conditions: [
+      ready,
+      ...conflict(elsewhere),
+      ...tooMany(beyond),
+      ...planNodeAgents(profile, members, pinOf),
+    ],
   };
 }
 

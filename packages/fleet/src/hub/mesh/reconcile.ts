@@ -3,6 +3,7 @@ import { CLUSTER_MESH_PROFILES } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import { isMoreThanPaths } from "#domain/gateway.ts";
 import { delay } from "@fairlead/base/clock.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
@@ -12,6 +13,7 @@ import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
+import { pinOf } from "../view.ts";
 import { type Planned, planNetworks } from "./networks.ts";
 import { planDrift, planOperation } from "./plan-operation.ts";
 import { planProfileStatus } from "./plan-profile.ts";
@@ -51,6 +53,9 @@ export function createMesh(parts: Parts): Controller {
         watching(informers.relays, always),
         watching(informers.members, always),
         watching(informers.reports, always),
+        watchingChanges(informers.clusterUpgrades, ({ before, after }) =>
+          sameJson(before?.spec.components, after?.spec.components) ? [] : [ALL],
+        ),
         watchingChanges(informers.internalMembers, ({ before, after }) =>
           before?.spec.network?.profile === after?.spec.network?.profile ? [] : [ALL],
         ),
@@ -95,6 +100,7 @@ async function tellProfile(
     selected,
     { ...addresses, faults: [...addresses.faults, ...virtualIPs.faults] },
     epoch,
+    (cluster) => pinOf(parts.informers, cluster),
   );
   const profile = parts.informers.profiles.store.get(objectKey(undefined, selected.profile.metadata.name));
   const drift = profile === undefined ? [] : planDrift(profile, parts.informers.members.store.list());

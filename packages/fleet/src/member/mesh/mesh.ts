@@ -175,11 +175,20 @@ function ofOwnMode(session: Session, network: WithSpec): WithSpec {
   };
 }
 
+/** The version of node agents of this member: others may have another one while an update run upgrades them. */
+function ownVersion({ cluster, mailbox }: Session): string | undefined {
+  return mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster))?.spec.network?.version;
+}
+
 /** Nodes learn from it what the own cluster is called. */
 function networkOf(session: Session, network: WithSpec): Applied<WithSpec> {
   const copy = copyOf(ofOwnMode(session, network));
   const labels = { ...copy.metadata.labels, [OWN_CLUSTER_LABEL]: session.cluster };
-  return { ...copy, metadata: { ...copy.metadata, labels } };
+  return {
+    ...copy,
+    metadata: { ...copy.metadata, labels },
+    spec: { ...copy.spec, ...defined({ version: ownVersion(session) }) },
+  };
 }
 
 function namesIn({ store }: Informer<KubeObject>): string[] {

@@ -54,7 +54,11 @@ export function failMember(
     return fail(walk, member.status, code, message);
   const startTime = timestamp(walk.facts.nowMs);
   const reason = { code, message: bounded(message) };
-  const problem = rollbackProblem(walk.facts.members.get(member.name)?.upgrader ?? "");
+  // Our own programs need no engine.
+  const isOfEngine = previous.type !== "Components";
+  const problem = isOfEngine
+    ? rollbackProblem(walk.facts.members.get(member.name)?.upgrader ?? "")
+    : undefined;
   member.rollback = { state: "Running", startTime, reason };
   delete member.unhealthySince;
   if (problem !== undefined) return end(walk, member, "Failed", problem);

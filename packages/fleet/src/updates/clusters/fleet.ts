@@ -1,5 +1,7 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { isVersion, NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
 import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import {
   LONG_TERM_SUPPORT_LABEL,
   NODE_OS_SCHEDULE_ANNOTATION,
@@ -11,6 +13,7 @@ import {
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 
 import { MEMBER_SUPPORT_PROPERTY, NODE_SUPPORT_PROPERTY } from "#domain/cluster-facts.ts";
+import type { ProfileVersion } from "#domain/components.ts";
 import { parseSupport, type ReleaseProgram, type Support } from "#domain/kubernetes-support.ts";
 
 /** What update runs read of a MemberCluster. */
@@ -26,8 +29,17 @@ export interface UpdateMember {
   readonly schedules: { readonly kubernetes: string | undefined; readonly nodeOS: string | undefined };
   /** Our programs in the cluster, as they report. */
   readonly programs: readonly ({ readonly program: ReleaseProgram } & Support)[];
+  /** The agents of its nodes, as far as its own agent installs them. */
+  readonly nodeAgents:
+    | {
+        /** The version that runs on all nodes. */
+        readonly installed: string | undefined;
+        readonly reason: string;
+        readonly message: string;
+      }
+    | undefined;
   /** The ClusterMeshProfile that it belongs to, with the version of node agents that is in force. */
-  readonly profile: { readonly name: string; readonly version: string | undefined } | undefined;
+  readonly profile: ProfileVersion | undefined;
 }
 
 /** @param profile - The one that the member belongs to, with the settings in force. */
@@ -52,7 +64,22 @@ export function updateMember(
       const property = program === "member" ? MEMBER_SUPPORT_PROPERTY : NODE_SUPPORT_PROPERTY;
       return parseSupport(status?.properties?.[property]?.value).map((it) => ({ program, ...it }));
     }),
+    nodeAgents: nodeAgentsOf(status),
     profile: profile && { name: profile.metadata.name, version: profile.spec.version },
+  };
+}
+
+function nodeAgentsOf(status: MemberCluster["status"]): UpdateMember["nodeAgents"] {
+  const [condition] = (status?.agentStatus ?? []).flatMap(
+    (it) => findCondition(it.conditions, NODE_AGENTS_CONDITION) ?? [],
+  );
+  if (condition === undefined) return undefined;
+  const { reason, message } = condition;
+  const [version = ""] = message.split(" ", 1);
+  return {
+    installed: condition.status === "True" && isVersion(version) ? version : undefined,
+    reason,
+    message,
   };
 }
 

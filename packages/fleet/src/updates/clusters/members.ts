@@ -7,6 +7,7 @@ import type {
   UpdateRun,
   UpgradeTarget,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { decideComponents, isStuck, missingComponents, previousComponents } from "./components.ts";
 import { collectRollback, failMember, previousOf } from "./failure.ts";
 import { judge, measurementsOf } from "./judge.ts";
 import { releasesIn, type UpdateMember } from "./fleet.ts";
@@ -15,7 +16,7 @@ import { windowAt, type WindowState } from "./schedule.ts";
 import { checkPrograms } from "./support-rules.ts";
 import { isAtTarget, missingOf } from "./target.ts";
 import { checkVersion, isNewer } from "./version-rules.ts";
-import { bounded, fail, isKnown, type Observed, setState, type Walk } from "./walk.ts";
+import { bounded, type ClusterState, fail, isKnown, type Observed, setState, type Walk } from "./walk.ts";
 
 /** Decisions about one member: whether its upgrade begins, and how it ended. */
 
@@ -49,7 +50,7 @@ export function lacksMeasurements(walk: Walk, stage: string, observed: Observed)
 export function decide(walk: Walk, name: string, stage: string): Decision {
   const member = walk.facts.members.get(name);
   if (member === undefined) return { is: "skip", message: "the member has left the fleet" };
-  if (member.upgrader === undefined)
+  if (!hasEngine(walk, member))
     return {
       is: "fail",
       code: "NoUpgrader",
@@ -58,13 +59,23 @@ export function decide(walk: Walk, name: string, stage: string): Decision {
   const observed = walk.facts.observe(name);
   if (observed === undefined) return { is: "wait", message: "the state of the cluster is not known yet" };
   if (!isKnown(observed)) return { is: "wait", message: observed.problem };
-  const decision = decideVersion(walk, member, observed) ?? decideUpgrade(walk, member, observed);
+  const { type, componentsVersion: wanted } = walk.run.spec.managedClusterUpdate.upgrade;
+  const decision =
+    wanted === undefined
+      ? (decideVersion(walk, member, observed) ?? decideUpgrade(walk, member, observed))
+      : (decideComponents(walk, member, observed, wanted) ??
+        decideTurn(walk, member, observed, { type, componentsVersion: wanted }));
   if (decision.is !== "begin" || !lacksMeasurements(walk, stage, observed)) return decision;
   return { is: "wait", message: "the member reports no measurements yet" };
 }
 
+/** Our own programs need none. */
+export function hasEngine({ run }: Walk, member: UpdateMember | undefined): boolean {
+  return member?.upgrader !== undefined || run.spec.managedClusterUpdate.upgrade.type === "Components";
+}
+
 /** Of a member whose version permits the upgrade. */
-function decideUpgrade(walk: Walk, member: UpdateMember, observed: ClusterUpgradeStatus): Decision {
+function decideUpgrade(walk: Walk, member: UpdateMember, observed: ClusterState): Decision {
   const { type, kubernetesVersion } = walk.run.spec.managedClusterUpdate.upgrade;
   const images = decideImages(walk, member, observed);
   if (images.is !== "images") return images;
@@ -75,9 +86,16 @@ function decideUpgrade(walk: Walk, member: UpdateMember, observed: ClusterUpgrad
   };
   if (isAtTarget(observed, target) || isNewer(observed.kubernetesVersion, kubernetesVersion))
     return { is: "skip", message: "the cluster is already at the target version and images" };
-  const unsupported = decideSupport(walk, member);
-  if (unsupported !== undefined) return unsupported;
-  const { operation } = observed;
+  return decideSupport(walk, member, observed) ?? decideTurn(walk, member, observed, target);
+}
+
+/** Whether the upgrade can begin now. */
+function decideTurn(
+  walk: Walk,
+  member: UpdateMember,
+  { operation }: ClusterUpgradeStatus,
+  target: UpgradeTarget,
+): Decision {
   const isOther = operation?.state === "Running" && operation.id !== operationIdOf(walk.run, walk.attempt);
   if (isOther)
     return { is: "wait", message: `another upgrade of the cluster is in progress: ${operation.id}` };
@@ -98,11 +116,15 @@ function decideVersion(
 }
 
 /** @returns Undefined if our own programs support the version. */
-function decideSupport({ run, facts }: Walk, member: UpdateMember): Decision | undefined {
+function decideSupport(
+  { run, facts }: Walk,
+  member: UpdateMember,
+  { components: installed = member.profile?.version }: ClusterState,
+): Decision | undefined {
   const { kubernetesVersion: wanted } = run.spec.managedClusterUpdate.upgrade;
   if (wanted === undefined) return undefined;
   const { components } = releasesIn(facts.catalogs, member.region);
-  return checkPrograms(wanted, member, { hub: facts.hub, components });
+  return checkPrograms(wanted, member, { hub: facts.hub, components, installed });
 }
 
 function regionOf({ region }: UpdateMember): string {
@@ -158,7 +180,7 @@ export function follow(
     delete member.rollback;
     const observed = walk.facts.observe(member.name);
     if (!isKnown(observed)) return;
-    if (check?.onFailure === "Rollback") member.previous = previousOf(observed, decision.target);
+    if (check?.onFailure === "Rollback") member.previous = previousIn(walk, member, observed);
     if (observed.measurements !== undefined)
       member.before = measurementsOf(
         observed.measurements,
@@ -177,13 +199,19 @@ export function follow(
   }
 }
 
+/** Of a member whose upgrade begins. */
+function previousIn(walk: Walk, member: MemberUpdateStatus, observed: ClusterState): UpgradeTarget {
+  const { target = { type: "Full" } } = member;
+  return previousComponents(walk, member, observed) ?? previousOf(observed, target);
+}
+
 /** What became of a member that is being upgraded. */
 export function collect(walk: Walk, member: MemberUpdateStatus, check: HealthCheck | undefined): void {
   if (member.status.state !== "Running") return;
   const observed = walk.facts.observe(member.name);
   delete member.message;
-  if (!walk.facts.members.has(member.name))
-    return fail(walk, member.status, "MemberLeft", "the member left the fleet during its upgrade");
+  const left = leftDuring(walk, member);
+  if (left !== undefined) return fail(walk, member.status, "MemberLeft", left);
   if (observed === undefined) return;
   if (!isKnown(observed)) return void (member.message = bounded(observed.problem));
   const { operation } = observed;
@@ -191,6 +219,14 @@ export function collect(walk: Walk, member: MemberUpdateStatus, check: HealthChe
   else if (operation !== undefined && operation.id === member.operationId)
     conclude(walk, member, { ...observed, operation }, check);
   if (member.status.state !== "Running") delete member.probedSince;
+}
+
+function leftDuring({ facts }: Walk, { name, target }: MemberUpdateStatus): string | undefined {
+  const found = facts.members.get(name);
+  if (found === undefined) return "the member left the fleet during its upgrade";
+  return target?.type === "Components" && found.profile === undefined
+    ? "the member left its ClusterMeshProfile during its upgrade"
+    : undefined;
 }
 
 function conclude(
@@ -204,10 +240,11 @@ function conclude(
   if (state === "Failed") return failed("UpgradeFailed", message ?? "the engine reports no reason");
   if (state === "Running") {
     if (message !== undefined) member.message = bounded(message);
+    if (isStuck(walk, member)) return failed("NodesNotReady", message ?? "");
     if (check !== undefined) judge(walk, member, check, { observed, phase: "during" });
     return;
   }
-  const missing = missingOf(observed, member.target ?? { type: "Full" });
+  const missing = missingOf(observed, member.target ?? { type: "Full" }) ?? missingComponents(walk, member);
   if (missing !== undefined) return failed("TargetNotReached", `the engine reports success, but ${missing}`);
   if (check === undefined) setState(walk, member.status, "Completed");
   else judge(walk, member, check, { observed, phase: "after" });

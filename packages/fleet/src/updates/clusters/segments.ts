@@ -6,7 +6,7 @@ import type {
   UpdateState,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { passGates, skipGates } from "./gates.ts";
-import { checkOf, decide, follow, lacksMeasurements, windowOf } from "./members.ts";
+import { checkOf, decide, follow, hasEngine, lacksMeasurements, windowOf } from "./members.ts";
 import { areProbesAwaited, endProbes, prepareProbes } from "./probing.ts";
 import { windowRank } from "./schedule.ts";
 import { isFinal } from "./states.ts";
@@ -177,7 +177,7 @@ function isReportAwaited(walk: Walk, stage: UpdateStageStatus, name: string): bo
   const { facts } = walk;
   const observed = facts.observe(name);
   const isWithout = observed === undefined || lacksMeasurements(walk, stage.name, observed);
-  if (facts.members.get(name)?.upgrader === undefined || !isWithout) return false;
+  if (!hasEngine(walk, facts.members.get(name)) || !isWithout) return false;
   const begunMs = Date.parse(stage.status.startTime ?? timestamp(facts.nowMs));
   if (facts.nowMs >= begunMs + REPORT_MS) return false;
   walk.again(begunMs + REPORT_MS);

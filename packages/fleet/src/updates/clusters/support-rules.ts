@@ -13,6 +13,13 @@ interface Asked {
 
 type Components = Releases["components"];
 
+interface Programs {
+  readonly hub: Support | undefined;
+  readonly components: Components;
+  /** The version that the member is to have, of its profile or pinned. */
+  readonly installed: string | undefined;
+}
+
 /**
  * Asks the hub, the programs of the member and its profile about a version of Kubernetes. Programs that do not report what they
  * support are not asked: they are those of others, or older than the question.
@@ -22,10 +29,9 @@ type Components = Releases["components"];
 export function checkPrograms(
   wanted: string,
   member: UpdateMember,
-  { hub, components }: { readonly hub: Support | undefined; readonly components: Components },
+  { hub, components, installed }: Programs,
 ): VersionProblem | undefined {
   const { name, programs, profile } = member;
-  const installed = profile?.version;
   const asked: Asked[] = [
     ...(hub === undefined ? [] : [{ what: "fairlead hub", support: hub }]),
     ...programs.map(({ program, ...support }) => ({ what: `fairlead ${program} of ${name}`, support })),

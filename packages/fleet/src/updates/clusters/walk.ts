@@ -14,8 +14,14 @@ import type { UpdateMember } from "./fleet.ts";
 import type { Flows } from "./flows.ts";
 import type { CompileRule } from "./judge.ts";
 
-/** A cluster as its engine reports it, or why that is not known. */
-export type Observed = ClusterUpgradeStatus | { readonly problem: string };
+/** A cluster as its engine reports it. */
+export interface ClusterState extends ClusterUpgradeStatus {
+  /** The version that our programs in it are to have. */
+  components?: string;
+}
+
+/** The same, or why that is not known. */
+export type Observed = ClusterState | { readonly problem: string };
 
 export interface Facts {
   readonly nowMs: number;
@@ -70,6 +76,6 @@ export function bounded(message: string): string {
   return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE)}…`;
 }
 
-export function isKnown(observed: Observed | undefined): observed is ClusterUpgradeStatus {
+export function isKnown(observed: Observed | undefined): observed is ClusterState {
   return observed !== undefined && !("problem" in observed);
 }

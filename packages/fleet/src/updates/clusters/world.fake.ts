@@ -1,7 +1,9 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type {
   ClusterUpgradeStatus,
   FlowReport,
+  ComponentsPin,
   Gate,
   MemberUpdateStatus,
   ProbeRequest,
@@ -13,13 +15,14 @@ import type {
   UpdateState,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import type { Support } from "#domain/kubernetes-support.ts";
+import type { UpgradeOperation } from "../engines/upgrader.ts";
 import { advance } from "./advance.ts";
+import { withComponents } from "./components.ts";
 import type { UpdateMember } from "./fleet.ts";
 import { flowsIn, planProbes, type ProbePlan } from "./flows.ts";
 import { gatesOf } from "./gates.ts";
 import { membersToObserve, operationsOf } from "./needs.ts";
-import type { UpgradeOperation } from "../engines/upgrader.ts";
-import type { Observed } from "./walk.ts";
+import { isKnown, type Observed } from "./walk.ts";
 
 /** A fleet whose clusters are upgraded by hand: the hub's controller without an API server. */
 export class UpdateWorld {
@@ -27,6 +30,7 @@ export class UpdateWorld {
   readonly members = new Map<string, UpdateMember>();
   readonly clusters = new Map<string, Observed>();
   readonly gates = new Map<string, Gate["spec"]>();
+  readonly pins = new Map<string, ComponentsPin>();
   catalogs: ReleaseCatalog[] = [];
   hub: Support | undefined;
   strategy: StrategySpec | undefined;
@@ -57,6 +61,7 @@ export class UpdateWorld {
       schedules: { kubernetes: undefined, nodeOS: undefined },
       programs: [],
       profile: undefined,
+      nodeAgents: undefined,
       ...member,
     });
     this.clusters.set(name, { kubernetesVersion: "1.33.4", nodes: [], ...cluster });
@@ -90,7 +95,7 @@ export class UpdateWorld {
     const { status, againAtMs } = advance(this.run, this.strategy, {
       nowMs: this.nowMs,
       members: this.members,
-      observe: (name) => (observable.has(name) ? this.clusters.get(name) : undefined),
+      observe: (name) => (observable.has(name) ? this.observe(name) : undefined),
       gateState: (id) => this.gates.get(id)?.state,
       catalogs: this.catalogs,
       hub: this.hub,
@@ -105,6 +110,12 @@ export class UpdateWorld {
     return !sameJson(before, status);
   }
 
+  observe(name: string): Observed | undefined {
+    const [cluster, member] = [this.clusters.get(name), this.members.get(name)];
+    if (!isKnown(cluster) || member === undefined) return cluster;
+    return withComponents(cluster, member, this.pins.get(name), operationsOf(this.run).get(name)?.id);
+  }
+
   #gate(name: string, spec: Gate["spec"]): Gate["spec"] {
     const present = this.gates.get(name);
     return present === undefined || (present.state === "Pending" && spec.state !== "Pending")
@@ -113,19 +124,27 @@ export class UpdateWorld {
   }
 
   /** As the hub and an engine do that can stop and go back. */
-  #begin(name: string, { id, stop, rollback }: UpgradeOperation): void {
+  #begin(name: string, operation: UpgradeOperation): void {
+    const { id, stop, rollback, target } = operation;
+    if (target.type === "Components") return this.#pin(name, operation);
     const cluster = this.clusters.get(name);
     if (cluster === undefined || "problem" in cluster) return;
-    const { operation } = cluster;
-    const isBusy = operation?.state === "Running";
-    if (stop === true || (rollback === true && isBusy && operation.id !== id)) {
+    const { operation: current } = cluster;
+    const isBusy = current?.state === "Running";
+    if (stop === true || (rollback === true && isBusy && current.id !== id)) {
       if (!isBusy) return;
-      this.told.push(`stop ${name} ${operation.id}`);
-      this.clusters.set(name, { ...cluster, operation: { ...operation, state: "Failed" } });
-    } else if (operation?.id !== id) {
+      this.told.push(`stop ${name} ${current.id}`);
+      this.clusters.set(name, { ...cluster, operation: { ...current, state: "Failed" } });
+    } else if (current?.id !== id) {
       this.told.push(`start ${name} ${id}`);
       this.clusters.set(name, { ...cluster, operation: { id, state: "Running" } });
     }
+  }
+
+  #pin(name: string, { id, stop, target }: UpgradeOperation): void {
+    const { componentsVersion: version = "" } = target;
+    const { name: profile, version: over } = this.members.get(name)?.profile ?? { name: "" };
+    if (stop !== true) this.pins.set(name, { operation: id, version, profile, ...defined({ over }) });
   }
 
   settle(): void {
@@ -146,6 +165,20 @@ export class UpdateWorld {
     const operation = { ...cluster.operation, state: result, ...message };
     this.clusters.set(name, { ...cluster, ...reached, nodes, operation });
     this.settle();
+  }
+
+  /** Has the agents of a member's nodes report. */
+  agents(name: string, nodeAgents: UpdateMember["nodeAgents"]): void {
+    const member = this.members.get(name);
+    if (member === undefined) throw new Error(`there is no member ${name}`);
+    this.members.set(name, { ...member, nodeAgents });
+    this.settle();
+  }
+
+  /** The agents of a member's nodes run the version that it is pinned to. */
+  install(name: string): void {
+    const version = this.pins.get(name)?.version;
+    this.agents(name, { installed: version, reason: "Installed", message: `${version} on 2 nodes` });
   }
 
   approve(displayName: string): void {

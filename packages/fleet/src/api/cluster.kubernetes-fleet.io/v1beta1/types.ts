@@ -86,6 +86,8 @@ export interface InternalMemberCluster extends KubeObject {
       /** The fleet addresses of the member, as its AddressBlock has them. */
       ipv4?: string[];
       ipv6?: string[];
+      /** Of `fairlead node`: that of the profile, or that of an update run. Absent: that of the profile. */
+      version?: string;
     };
   };
   status?: MemberClusterStatus & {

@@ -18,7 +18,7 @@ export const UPDATE_STATES = [
 ] as const;
 export type UpdateState = (typeof UPDATE_STATES)[number];
 
-export const UPGRADE_TYPES = ["Full", "ControlPlaneOnly", "NodeImageOnly"] as const;
+export const UPGRADE_TYPES = ["Full", "ControlPlaneOnly", "NodeImageOnly", "Components"] as const;
 export type UpgradeType = (typeof UPGRADE_TYPES)[number];
 
 export const NODE_IMAGE_SELECTIONS = ["Latest", "Consistent", "Custom"] as const;
@@ -152,6 +152,8 @@ export interface ManagedClusterUpdate {
     type: UpgradeType;
     /** Of Full and ControlPlaneOnly. */
     kubernetesVersion?: string;
+    /** Of Components. Addition. */
+    componentsVersion?: string;
   };
   nodeImageSelection?: {
     type: (typeof NODE_IMAGE_SELECTIONS)[number];
@@ -214,6 +216,18 @@ export interface UpgradeTarget {
   kubernetesVersion?: string;
   /** One version for each family of images. */
   nodeImages?: string[];
+  /** Of Fairlead. */
+  componentsVersion?: string;
+}
+
+/** The version of our programs that an update run gave a member, in place of that of its profile. */
+export interface ComponentsPin {
+  /** The id of the upgrade. */
+  operation: string;
+  version: string;
+  /** The ClusterMeshProfile that the member belonged to, and its version then. The pin counts until one of them changes. */
+  profile: string;
+  over?: string;
 }
 
 export interface UpdateGateStatus {
@@ -405,6 +419,8 @@ export interface ClusterUpgrade extends KubeObject {
     measure?: boolean;
     /** Members whose services this one probes. */
     probes?: ProbeRequest[];
+    /** Read by the hub alone. */
+    components?: ComponentsPin;
   };
   status?: ClusterUpgradeStatus;
 }

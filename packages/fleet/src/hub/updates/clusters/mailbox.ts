@@ -8,6 +8,8 @@ import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   CLUSTER_UPGRADES,
   type ClusterUpgrade,
+  type ClusterUpgradeStatus,
+  type ComponentsPin,
   type FlowReport,
   type ProbeRequest,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
@@ -15,7 +17,9 @@ import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { rollbackIdOf } from "#updates/clusters/failure.ts";
 import type { ProbePlan } from "#updates/clusters/flows.ts";
 import type { UpgradeOperation } from "#updates/engines/upgrader.ts";
-import type { Observed } from "#updates/clusters/walk.ts";
+import { isPinInForce } from "#domain/components.ts";
+import { withComponents } from "#updates/clusters/components.ts";
+import type { UpdateMember } from "#updates/clusters/fleet.ts";
 import type { UpdateInformers } from "./informers.ts";
 
 type Spec = ClusterUpgrade["spec"];
@@ -40,38 +44,51 @@ export class MailboxUpgrader {
     member: string,
     { engine, measure }: { readonly engine: string; readonly measure: boolean },
     signal: AbortSignal,
-  ): Promise<Observed | undefined> {
+  ): Promise<ClusterUpgradeStatus | undefined> {
     const current = this.#informer.store.get(keyOf(member));
     if (current?.spec.engine !== engine || (measure && current.spec.measure !== true)) {
       await this.#change(member, { engine, ...(measure ? { measure } : {}) }, signal);
       return undefined;
     }
-    const { status, spec } = current;
-    const { operation } = spec;
-    if (status === undefined || operation === undefined || status.operation?.id === operation.id)
-      return status;
-    return {
-      ...status,
-      operation: { id: operation.id, state: "Running", message: "the member has not begun yet" },
-    };
+    return current.status === undefined ? undefined : reportOf(current);
   }
 
   /** @throws `API_CONFLICT` while the member carries out another operation, but that whose rollback this is: it is stopped first. */
-  async start(
-    member: string,
-    engine: string,
-    operation: UpgradeOperation,
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (sameJson(this.#informer.store.get(keyOf(member))?.spec.operation, operation)) return;
+  async start(member: UpdateMember, operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
+    const { name, upgrader: engine = "" } = member;
+    if (sameJson(this.#informer.store.get(keyOf(name))?.spec.operation, operation)) return;
     // Runs are decided on caches, which may not have what another run began just now.
-    const current = await this.#client.find(CLUSTER_UPGRADES, keyOf(member), { signal });
+    const current = await this.#client.find(CLUSTER_UPGRADES, keyOf(name), { signal });
     const other = current === undefined ? undefined : otherThan(operation, current);
-    if (operation.stop === true && (current?.spec.operation === undefined || other !== undefined)) return;
-    if (other === undefined || !other.isBusy) return this.#change(member, { engine, operation }, signal);
-    if (operation.rollback !== true || operation.id !== rollbackIdOf(other.operation.id))
-      throw new FleetError("API_CONFLICT", `member ${member} is being upgraded by another run`);
-    await this.#change(member, { operation: { ...other.operation, stop: true } }, signal);
+    if (operation.stop === true && !isCurrent(operation, current)) return;
+    if (other?.isBusy !== true) {
+      requireFree(member, current, operation);
+      return this.#change(name, { engine, operation }, signal);
+    }
+    if (operation.rollback !== true || operation.id !== rollbackIdOf(other.operation.id)) throw busy(name);
+    await this.#change(name, { operation: { ...other.operation, stop: true } }, signal);
+  }
+
+  /** Pins the version of our programs in a member; another operation that pinned it has stopped then. @throws As `start`. */
+  async pin(member: UpdateMember, operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
+    const { name, upgrader: engine = "", profile } = member;
+    const { id, target, stop } = operation;
+    const { componentsVersion: version } = target;
+    if (profile === undefined || version === undefined || stop === true) return;
+    const pin = this.pinOf(name);
+    if (pin?.operation === id && isPinInForce(pin, profile)) return;
+    requireFree(member, await this.#client.find(CLUSTER_UPGRADES, keyOf(name), { signal }), operation);
+    const components = {
+      operation: id,
+      version,
+      profile: profile.name,
+      ...defined({ over: profile.version }),
+    };
+    await this.#change(name, { engine, components }, signal);
+  }
+
+  pinOf(member: string): ComponentsPin | undefined {
+    return this.#informer.store.get(keyOf(member))?.spec.components;
   }
 
   /** Ends the measurements of a member whose run has ended. */
@@ -114,6 +131,10 @@ export class MailboxUpgrader {
   }
 }
 
+function isCurrent({ id }: UpgradeOperation, current: ClusterUpgrade | undefined): boolean {
+  return current?.spec.operation?.id === id;
+}
+
 /** Another operation that a member has. */
 function otherThan(
   { id }: UpgradeOperation,
@@ -122,6 +143,31 @@ function otherThan(
   if (operation === undefined || operation.id === id) return undefined;
   const isBusy = status?.operation?.id !== operation.id || status.operation.state === "Running";
   return { operation, isBusy };
+}
+
+/** @throws `API_CONFLICT` while another upgrade of the member, of Kubernetes or of our programs, is in progress. */
+function requireFree(
+  member: UpdateMember,
+  current: ClusterUpgrade | undefined,
+  { id, stop }: UpgradeOperation,
+): void {
+  if (current === undefined || stop === true) return;
+  const { operation } = withComponents(reportOf(current), member, current.spec.components, undefined);
+  const isOther = operation !== undefined && id !== operation.id && id !== rollbackIdOf(operation.id);
+  if (isOther && operation.state === "Running") throw busy(member.name);
+}
+
+function busy(member: string): FleetError {
+  return new FleetError("API_CONFLICT", `member ${member} is being upgraded by another run`);
+}
+
+/** What a member reports, with an operation that it has not begun yet. */
+function reportOf({ spec: { operation }, status = {} }: ClusterUpgrade): ClusterUpgradeStatus {
+  if (operation === undefined || status.operation?.id === operation.id) return status;
+  return {
+    ...status,
+    operation: { id: operation.id, state: "Running", message: "the member has not begun yet" },
+  };
 }
 
 function keyOf(member: string): ObjectKey {

@@ -18,6 +18,7 @@ import { hasEnded, measures, membersToObserve, operationsOf } from "#updates/clu
 import type { CompileRule } from "#updates/clusters/judge.ts";
 import type { Observed } from "#updates/clusters/walk.ts";
 import type { HubInformers } from "../../informers.ts";
+import { isVersionChanged } from "../../memberships.ts";
 import { removeGates, writeGates } from "./gates.ts";
 import { runOf } from "./informers.ts";
 import { Upgraders } from "./upgraders.ts";
@@ -60,11 +61,7 @@ export function createUpdateRuns(parts: Parts): Controller {
         watchingChanges(informers.members, ({ before, after }) =>
           sameJson(factsOf(before), factsOf(after)) ? [] : unfinished(),
         ),
-        watchingChanges(informers.profiles, ({ before, after }) =>
-          before?.spec.version === after?.spec.version && sameJson(before?.spec.applied, after?.spec.applied)
-            ? []
-            : unfinished(),
-        ),
+        watchingChanges(informers.profiles, (change) => (isVersionChanged(change) ? unfinished() : [])),
       ],
     },
     deps,

@@ -4,6 +4,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import type { ProbeFleet, ProbePlan } from "#updates/clusters/flows.ts";
 import type { UpdateMember } from "#updates/clusters/fleet.ts";
+import { withComponents } from "#updates/clusters/components.ts";
 import { isKnown, type Observed } from "#updates/clusters/walk.ts";
 import { ClusterApiUpgrader } from "#updates/engines/cluster-api.ts";
 import type { ClusterUpgrader, UpgradeOperation } from "#updates/engines/upgrader.ts";
@@ -12,6 +13,9 @@ import { MailboxUpgrader } from "./mailbox.ts";
 
 /** Engines that the hub asks itself are looked at so often while they upgrade. Unit: milliseconds. */
 const LOOK_MS = 15_000;
+
+/** Of a member that has none: it only reports, and our own programs are upgraded. */
+const NO_ENGINE = "";
 
 /** The engine of each member: on the hub, or in the member, which is asked by its mailbox. */
 export class Upgraders {
@@ -31,8 +35,18 @@ export class Upgraders {
     { operation, measure = false }: { readonly operation?: UpgradeOperation; readonly measure?: boolean },
     signal: AbortSignal,
   ): Promise<Observed | undefined> {
-    if (member?.upgrader === undefined) return undefined;
-    const { name, upgrader: engine } = member;
+    if (member === undefined) return undefined;
+    const observed = await this.#observeCluster(member, { ...defined({ operation }), measure }, signal);
+    if (!isKnown(observed)) return observed;
+    return withComponents(observed, member, this.#mailbox.pinOf(member.name), operation?.id);
+  }
+
+  async #observeCluster(
+    member: UpdateMember,
+    { operation, measure }: { readonly operation?: UpgradeOperation; readonly measure: boolean },
+    signal: AbortSignal,
+  ): Promise<Observed | undefined> {
+    const { name, upgrader: engine = NO_ENGINE } = member;
     const here = this.#engineHere(engine);
     if (here === undefined) return this.#mailbox.observe(name, { engine, measure }, signal);
     try {
@@ -52,10 +66,15 @@ export class Upgraders {
     operation: UpgradeOperation,
     signal: AbortSignal,
   ): Promise<number> {
-    if (member?.upgrader === undefined) return Infinity;
+    if (member === undefined) return Infinity;
+    if (operation.target.type === "Components") {
+      await this.#mailbox.pin(member, operation, signal);
+      return Infinity;
+    }
+    if (member.upgrader === undefined) return Infinity;
     const here = this.#engineHere(member.upgrader);
     if (here === undefined) {
-      await this.#mailbox.start(member.name, member.upgrader, operation, signal);
+      await this.#mailbox.start(member, operation, signal);
       return Infinity;
     }
     try {
@@ -79,7 +98,7 @@ export class Upgraders {
     signal: AbortSignal,
   ): Promise<Pick<ClusterUpgradeStatus, "measurements">> {
     const reported = await this.#mailbox.observe(name, { engine, measure: true }, signal);
-    return isKnown(reported) ? defined({ measurements: reported.measurements }) : {};
+    return defined({ measurements: reported?.measurements });
   }
 
   /** What members find that are asked to probe others. */
