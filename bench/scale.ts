@@ -6,10 +6,12 @@
  * Compared with the same number of objects written to and watched from one API server, in the same run.
  *
  *   npm run bench -- scale [--members 10,50,100,255] [--services 2000] [--endpoints 50000]
+ *   npm run bench -- scale --everyone [--members 10,50,255]: a global Service and identities that all members need of each other
  */
 import { parseArgs } from "node:util";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
+import { measureEveryone } from "./fleet/everyone.ts";
 import { startApi, startProgram, shareOfCpu, usageOfAll } from "./fleet/programs.ts";
 import { shapeOf } from "./fleet/shape.ts";
 import { startWorkers, type Workers } from "./fleet/workers.ts";
@@ -49,8 +51,10 @@ export async function run(argv: readonly string[]): Promise<void> {
       members: { type: "string", default: "10,50,100,255" },
       services: { type: "string", default: "2000" },
       endpoints: { type: "string", default: "50000" },
+      everyone: { type: "boolean", default: false },
     },
   });
+  if (values.everyone) return measureEveryone(values.members.split(",").map(Number));
   const [services, endpoints] = [Number(values.services), Number(values.endpoints)];
   const rawPerSecond = await measureRawWrites(2000);
   console.log(`one API server, one client: ${rawPerSecond.toFixed(0)} slices a second written and watched\n`);

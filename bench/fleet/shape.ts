@@ -16,6 +16,8 @@ export interface ServiceOf {
   readonly name: string;
   /** Addresses that this member has of it; empty: it imports it only. */
   readonly addresses: readonly string[];
+  /** Whether an annotation shares it, in the place of a ServiceExport. Default: false. */
+  readonly isGlobal?: boolean;
 }
 
 export interface MemberShape {
@@ -23,6 +25,8 @@ export interface MemberShape {
   readonly services: readonly ServiceOf[];
   /** Slices and endpoints that it should have imported in the end, its own among them. */
   readonly imports: { readonly slices: number; readonly endpoints: number };
+  /** A pod that the policies of all other members name, the network of its cluster, and how many pods of others it should know. */
+  readonly pod?: { readonly address: string; readonly cidr: string; readonly others: number };
 }
 
 function memberName(at: number): string {
@@ -58,4 +62,20 @@ export function shapeOf({ members, services, endpoints }: FleetShape): MemberSha
 function addressOf(service: number, cluster: number, endpoint: number): string {
   const bits = (service << 8) | (cluster << 5) | endpoint;
   return `10.${(bits >> 16) & 255}.${(bits >> 8) & 255}.${bits & 255}`;
+}
+
+/** A global Service with an endpoint in every member, and a pod in each that policies of all others name. */
+export function shapeOfEveryone(members: number): MemberShape[] {
+  return Array.from({ length: members }, (_, at) => ({
+    name: memberName(at),
+    services: [{ namespace: "shop", name: "hello", addresses: [addressIn(at, 10)], isGlobal: true }],
+    // Those of the Service itself, from the others, and those of what imports it.
+    imports: { slices: 2 * members - 1, endpoints: 2 * members - 1 },
+    pod: { address: addressIn(at, 11), cidr: `${addressIn(at, 0)}/20`, others: members - 1 },
+  }));
+}
+
+/** In the network of a member: 255 of 172.16.0.0/12. */
+export function addressIn(member: number, host: number): string {
+  return `172.${16 + (member >> 4)}.${((member & 15) << 4) + (host >> 8)}.${host & 255}`;
 }

@@ -6,14 +6,17 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import {
   type EndpointSlice,
   ENDPOINT_SLICES,
   MANAGED_BY_LABEL,
   SERVICE_NAME_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { MCS_SLICE_MANAGER } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { GLOBAL_SLICE_MANAGER, MCS_SLICE_MANAGER } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { IDENTITY_SLICES, type IdentitySlice } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { startApiServer } from "@fairlead/apiserver/server.ts";
@@ -27,26 +30,31 @@ import { systemDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { nowMs } from "./changes.ts";
 import type { MemberShape, ServiceOf } from "./shape.ts";
 
 export type Order =
   | { readonly do: "populate"; readonly members: readonly MemberShape[] }
   | { readonly do: "join"; readonly hubKubeconfig: string }
   | { readonly do: "change"; readonly member: string; readonly service: number; readonly address: string }
+  | { readonly do: "changePod"; readonly member: string; readonly address: string }
   | { readonly do: "usage" }
   | { readonly do: "stop" };
 
 /** Times are of the monotonic clock of the machine, which all processes share. Unit: milliseconds. */
 export type Report =
   | { readonly done: "populate" | "join" | "stop" }
-  | { readonly done: "change"; readonly atMs: number }
+  | { readonly done: "change" | "changePod"; readonly atMs: number }
   | { readonly done: "seen"; readonly member: string; readonly address: string; readonly atMs: number }
   | { readonly done: "usage"; readonly heap: number; readonly endpoints: number };
+
+type NamedPod = NonNullable<MemberShape["pod"]>;
 
 interface Hosted {
   readonly shape: MemberShape;
   readonly client: KubeClient;
   readonly imported: Informer<EndpointSlice>;
+  readonly identities: Informer<IdentitySlice>;
   readonly kubeconfig: string;
 }
 
@@ -57,16 +65,12 @@ const hosted = new Map<string, Hosted>();
 /** Joins that run at a time: each waits for the hub most of the while. */
 const JOINS_AT_A_TIME = 8;
 const JOIN_MS = 300_000;
+const CLUSTER = "io.cilium.k8s.policy.cluster";
 /** The network of addresses that only changes made during the measurement have. */
 const WATCHED = /^172\./;
 
 function report(it: Report): void {
   process.send?.(it);
-}
-
-/** Comparable between processes, unlike `performance.now()`. */
-function nowMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
 }
 
 async function host(shape: MemberShape): Promise<void> {
@@ -79,22 +83,24 @@ async function host(shape: MemberShape): Promise<void> {
   for (const name of new Set(shape.services.map((it) => it.namespace)))
     await client.create(NAMESPACES, { metadata: { name } });
   for (const it of shape.services) if (it.addresses.length > 0) await deploy(client, it);
-  const imported = stack.use(
-    createInformer(
-      client,
-      ENDPOINT_SLICES,
-      { labelSelector: `${MANAGED_BY_LABEL}=${MCS_SLICE_MANAGER}` },
-      deps,
-    ),
-  );
+  if (shape.pod !== undefined) await runNamedPod(client, shape.pod);
+  const labelSelector = `${MANAGED_BY_LABEL} in (${MCS_SLICE_MANAGER},${GLOBAL_SLICE_MANAGER})`;
+  const imported = stack.use(createInformer(client, ENDPOINT_SLICES, { labelSelector }, deps));
   imported.start(stop.signal);
-  hosted.set(shape.name, { shape, client, imported, kubeconfig: server.kubeconfig });
+  const known = { namespace: FLEET_SYSTEM_NAMESPACE };
+  const identities = stack.use(createInformer(client, IDENTITY_SLICES, known, deps));
+  identities.start(stop.signal);
+  hosted.set(shape.name, { shape, client, imported, identities, kubeconfig: server.kubeconfig });
 }
 
-async function deploy(client: KubeClient, { namespace, name, addresses }: ServiceOf): Promise<void> {
+async function deploy(
+  client: KubeClient,
+  { namespace, name, addresses, isGlobal = false }: ServiceOf,
+): Promise<void> {
   const metadata = { namespace, name };
+  const annotations = isGlobal ? { "service.cilium.io/global": "true" } : {};
   await client.create(SERVICES, {
-    metadata,
+    metadata: { ...metadata, annotations },
     spec: { ports: [{ name: "http", port: 80, targetPort: 8080 }] },
   });
   await client.create(ENDPOINT_SLICES, {
@@ -108,7 +114,41 @@ async function deploy(client: KubeClient, { namespace, name, addresses }: Servic
       zone: "zone-1",
     })),
   });
-  await client.create(MCS_SERVICE_EXPORTS, { metadata });
+  if (!isGlobal) await client.create(MCS_SERVICE_EXPORTS, { metadata });
+}
+
+const POD = objectKey("shop", "web");
+
+/** A pod on a node, and a policy that names the like of it in every cluster. */
+async function runNamedPod(client: KubeClient, { address, cidr }: NamedPod): Promise<void> {
+  await client.create(NODES, { metadata: { name: "n1" }, spec: { podCIDR: cidr, podCIDRs: [cidr] } });
+  const labels = { app: "web" };
+  await client.create(SERVICE_ACCOUNTS, { metadata: { namespace: "shop", name: "default" } });
+  await client.create(PODS, {
+    metadata: { namespace: "shop", name: "web", labels },
+    spec: { nodeName: "n1", containers: [{ name: "main", image: "echo" }] },
+  });
+  await setPodAddress(client, address);
+  await client.create(NETWORK_POLICIES, {
+    metadata: { namespace: "shop", name: "web-of-all" },
+    spec: {
+      podSelector: {},
+      ingress: [
+        {
+          from: [
+            {
+              podSelector: { matchLabels: labels, matchExpressions: [{ key: CLUSTER, operator: "Exists" }] },
+            },
+          ],
+        },
+      ],
+    },
+  });
+}
+
+async function setPodAddress(client: KubeClient, address: string): Promise<void> {
+  const status = { phase: "Running" as const, podIP: address, podIPs: [{ ip: address }] };
+  await client.mergePatch(PODS, POD, { status }, { subresource: "status" });
 }
 
 /** Runs the agent and joins. */
@@ -127,15 +167,22 @@ async function joinMember({ shape, kubeconfig }: Hosted, hubKubeconfig: string):
   );
 }
 
-/** Resolves when everything that the member should import is there. */
-function untilImported({ shape, imported }: Hosted): Promise<void> {
+/** Resolves when everything that the member should import, and know of pods, is there. */
+function untilImported({ shape, imported, identities }: Hosted): Promise<void> {
+  const others = shape.pod?.others ?? 0;
   return new Promise((resolve) => {
     const look = (): void => {
-      if (imported.store.size >= shape.imports.slices) resolve();
+      if (imported.store.size < shape.imports.slices || identities.store.size < others) return;
+      if (podsIn([...identities.store.list()]).length >= others) resolve();
     };
     stack.use(imported.subscribe(look));
+    stack.use(identities.subscribe(look));
     look();
   });
+}
+
+function podsIn(slices: readonly IdentitySlice[]): readonly string[] {
+  return slices.flatMap(({ spec }) => (spec.pods ?? []).flatMap((it) => it.addresses));
 }
 
 async function joinAll(hubKubeconfig: string): Promise<void> {
@@ -145,14 +192,33 @@ async function joinAll(hubKubeconfig: string): Promise<void> {
   };
   await Promise.all(Array.from({ length: JOINS_AT_A_TIME }, work));
   await Promise.all([...hosted.values()].map(untilImported));
-  for (const { shape, imported } of hosted.values())
-    stack.use(imported.subscribe(({ after }) => tellSighting(shape.name, after)));
+  for (const { shape, imported, identities } of hosted.values()) {
+    const manager = shape.pod === undefined ? MCS_SLICE_MANAGER : GLOBAL_SLICE_MANAGER;
+    const isOurs = (it: EndpointSlice): boolean => it.metadata.labels?.[MANAGED_BY_LABEL] === manager;
+    stack.use(
+      imported.subscribe(({ after }) => {
+        if (after !== undefined && isOurs(after)) tellSighting(shape.name, after.endpoints[0]?.addresses[0]);
+      }),
+    );
+    stack.use(
+      identities.subscribe(({ after }) => {
+        if (after !== undefined) tellSighting(shape.name, podsIn([after])[0]);
+      }),
+    );
+  }
 }
 
-function tellSighting(member: string, slice: EndpointSlice | undefined): void {
-  const address = slice?.endpoints[0]?.addresses[0];
+function tellSighting(member: string, address: string | undefined): void {
   if (address !== undefined && WATCHED.test(address))
     report({ done: "seen", member, address, atMs: nowMs() });
+}
+
+async function changePod({ member, address }: Extract<Order, { do: "changePod" }>): Promise<void> {
+  const of = hosted.get(member);
+  if (of === undefined) throw new Error(`${member} is not here`);
+  const atMs = nowMs();
+  await setPodAddress(of.client, address);
+  report({ done: "changePod", atMs });
 }
 
 async function change(order: Extract<Order, { do: "change" }>): Promise<void> {
@@ -176,6 +242,8 @@ async function obey(order: Order): Promise<void> {
       return report({ done: "join" });
     case "change":
       return change(order);
+    case "changePod":
+      return changePod(order);
     case "usage": {
       globalThis.gc?.();
       const slices = [...hosted.values()].flatMap((it) => [...it.imported.store.list()]);

@@ -15,8 +15,8 @@ export interface Workers extends AsyncDisposable {
     order: Extract<Order, { do: Kind }>,
   ): Promise<Extract<Report, { done: Kind }>[]>;
   /** Makes a change in one member. @returns when it was asked for. */
-  change(order: Extract<Order, { do: "change" }>): Promise<number>;
-  onSeen(seen: (of: Extract<Report, { done: "seen" }>) => void): void;
+  change(order: Extract<Order, { do: "change" | "changePod" }>): Promise<number>;
+  onSeen(seen: (of: Extract<Report, { done: "seen" }>) => void): Disposable;
 }
 
 /** Hosts `members` in `count` processes and gives them their services. */
@@ -37,10 +37,15 @@ export async function startWorkers(members: readonly MemberShape[], count: numbe
       return (await ask(child, order)).atMs;
     },
     onSeen(seen) {
-      for (const child of children)
-        child.on("message", (it: Report) => {
-          if (it.done === "seen") seen(it);
-        });
+      const onMessage = (it: Report): void => {
+        if (it.done === "seen") seen(it);
+      };
+      for (const child of children) child.on("message", onMessage);
+      return {
+        [Symbol.dispose]() {
+          for (const child of children) child.off("message", onMessage);
+        },
+      };
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(children.filter((it) => it.connected).map((it) => ask(it, { do: "stop" })));
