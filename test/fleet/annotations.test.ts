@@ -58,6 +58,9 @@ describe("an unknown annotation of Fairlead", () => {
   it("is the only one that causes a warning: known annotations and other prefixes do not", async () => {
     expect(await warningsOf(NAMESPACES, { "fairlead.dev/allowed-importers": "a", "x.dev/y": "" })).toBe("");
     expect(await warningsOf(MEMBERS, { "fairlead.dev/granted-cidrs": "10.0.0.0/8" })).toBe("");
+    // Those by which members are upgraded, too.
+    for (const it of ["upgrader", "auto-upgrade-schedule", "node-os-upgrade-schedule"])
+      expect(await warningsOf(MEMBERS, { [`fairlead.dev/${it}`]: "External" })).toBe("");
     expect(await warningsOf(NAMESPACES, {})).toBe("");
   });
 });

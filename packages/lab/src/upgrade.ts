@@ -29,8 +29,15 @@ export interface UpgradeOptions {
   readonly drainMs: number;
 }
 
-/** Changes what is on disk of a lab, in which others may change other clusters. */
-export type ChangeState = (change: (state: LabState) => LabState) => Promise<LabState>;
+/**
+ * Changes what is on disk of a lab, in which others may change other clusters.
+ *
+ * @param follow - What is done with the result before others may change it.
+ */
+export type ChangeState = (
+  change: (state: LabState) => LabState,
+  follow?: (state: LabState) => Promise<void>,
+) => Promise<LabState>;
 
 /** A new node has a minute to be ready: it has nothing to fetch. Unit: milliseconds. */
 const NODE_READY_MS = 60_000;
@@ -165,9 +172,8 @@ class Upgrade {
       report(`${spare.name} with ${release}`);
       await this.#write({ nodes: [...this.#cluster.nodes, { ...spare, release }], spare: undefined });
     }
-    const { topology } = this.#state;
-    await buildNetwork(topology, layout, signal);
-    await ensureClusterCredentials(this.#cluster, topology.spec, layout);
+    await this.#buildNetwork();
+    await ensureClusterCredentials(this.#cluster, this.#state.topology.spec, layout);
     await this.#start((it) => it.cluster === this.#cluster.name && it.stage !== "apiserver");
     for (const node of this.#cluster.nodes)
       if (node.release === release) await this.#untilReady(client, node);
@@ -198,6 +204,14 @@ class Upgrade {
     );
   }
 
+  /** Of all clusters: two at once would both create what neither has found. */
+  async #buildNetwork(): Promise<void> {
+    this.#state = await this.#steps.changeState(
+      (state) => state,
+      ({ topology }) => buildNetwork(topology, this.#lab.layout, this.#steps.signal),
+    );
+  }
+
   /** Routes leave the node before its namespace goes. */
   async #remove(old: LabNode): Promise<void> {
     const { layout } = this.#lab;
@@ -205,7 +219,7 @@ class Upgrade {
     const programs = planPrograms(this.#state.topology, layout).filter((it) => it.node === old.name);
     const nodes = this.#cluster.nodes.filter((it) => it.name !== old.name);
     await this.#write({ nodes, spare: old });
-    await buildNetwork(this.#state.topology, layout, signal);
+    await this.#buildNetwork();
     await killNode(this.#lab, old, programs, signal);
     await deleteNetns(layout.netnsOf(nodeNetns(old)), signal);
     await unmountBelow(layout.node(old.name), signal);

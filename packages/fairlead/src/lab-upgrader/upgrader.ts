@@ -90,10 +90,11 @@ async function carryOut(
   try {
     if (options instanceof FleetError) throw options;
     const lab = openLab(name, root);
-    const changeState: ChangeState = async (change) => {
+    const changeState: ChangeState = async (change, follow) => {
       using _lock = await lockLab(root, name, { clock, signal });
       const state = change(requireState(lab.layout, name));
       writeState(lab.layout, state);
+      await follow?.(state);
       return state;
     };
     const report = (step: string): void => log.info("upgrading", { cluster: options.cluster, step });

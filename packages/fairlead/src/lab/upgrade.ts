@@ -35,10 +35,11 @@ export async function upgrade(cluster: string, options: UpgradeOptions): Promise
   const lab = openLab(options.name);
   let { state } = lab;
   // The lock is held until the end.
-  const changeState: ChangeState = (change) => {
+  const changeState: ChangeState = async (change, follow) => {
     state = change(state);
     writeState(lab.layout, state);
-    return Promise.resolve(state);
+    await follow?.(state);
+    return state;
   };
   const report = (step: string): void => console.log(`  ${step}`);
   await upgradeCluster(lab, { cluster, release, parts, drainMs }, { report, changeState }, signal);

@@ -14,6 +14,11 @@ import {
   POD_RANGES,
   SERVICE_RANGES,
 } from "#api/fairlead.dev/names.ts";
+import {
+  NODE_OS_SCHEDULE_ANNOTATION,
+  UPGRADE_SCHEDULE_ANNOTATION,
+  UPGRADER_ANNOTATION,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
 
 /** Fairlead's annotations for objects of the hub, by kind. */
 const KNOWN = {
@@ -31,6 +36,9 @@ const KNOWN = {
     ISOLATION_ANNOTATION,
     POD_RANGES,
     SERVICE_RANGES,
+    UPGRADE_SCHEDULE_ANNOTATION,
+    NODE_OS_SCHEDULE_ANNOTATION,
+    UPGRADER_ANNOTATION,
   ],
 };
 
