@@ -119,7 +119,7 @@ async function deploy(
 
 const POD = objectKey("shop", "web");
 
-/** A pod on a node, and a policy that names the like of it in every cluster. */
+/** A pod on a node, and a policy that admits the pods with its labels of every cluster. */
 async function runNamedPod(client: KubeClient, { address, cidr }: NamedPod): Promise<void> {
   await client.create(NODES, { metadata: { name: "n1" }, spec: { podCIDR: cidr, podCIDRs: [cidr] } });
   const labels = { app: "web" };
