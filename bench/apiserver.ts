@@ -357,7 +357,7 @@ async function work(task: Task): Promise<void> {
     checkServerIdentity: () => undefined,
     rejectUnauthorized: false,
   });
-  const tell = (message: string): void => parentPort?.postMessage(message);
+  const report = (message: string): void => parentPort?.postMessage(message);
   const call = (
     method: string,
     path: string,
@@ -384,14 +384,14 @@ async function work(task: Task): Promise<void> {
   const ignore = (): boolean => false;
   if (task.do === "get") {
     await call("GET", "/version", undefined, ignore);
-    tell("ready");
+    report("ready");
     for (let at = 0; at < task.times; at += 1) await call("GET", task.path, undefined, ignore);
   } else if (task.do === "post") {
     const each = Math.floor(task.count / task.connections);
     await Promise.all(
       Array.from({ length: task.connections }, () => call("GET", "/version", undefined, ignore)),
     );
-    tell("ready");
+    report("ready");
     const writer = async (writer_: number): Promise<void> => {
       for (let at = 0; at < each; at += 1) {
         await call("POST", task.path, JSON.stringify(slice(`h${writer_}-${at}`)), ignore);
@@ -399,10 +399,10 @@ async function work(task: Task): Promise<void> {
     };
     await Promise.all(Array.from({ length: task.connections }, (_, at) => writer(at)));
   } else {
-    await watchAll(task, call, () => tell("ready"));
+    await watchAll(task, call, () => report("ready"));
   }
   agent.destroy();
-  tell("done");
+  report("done");
 }
 
 async function watchAll(

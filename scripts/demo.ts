@@ -14,15 +14,15 @@ import { inOwnNamespace } from "@fairlead/fairlead/lab/user-namespace.ts";
 import { type Demo, fairlead, root } from "./demo/cluster.ts";
 import {
   applyExamples,
-  tellClusters,
-  tellExports,
-  tellLoadBalancer,
-  tellRequestsByName,
+  showClusters,
+  showExports,
+  showLoadBalancer,
+  showRequestsByName,
 } from "./demo/serving.ts";
-import { tellFailure, tellScaling } from "./demo/changing.ts";
-import { tellDirectPaths, tellGatewayDeath, tellTunnels } from "./demo/network.ts";
-import { FLEET_LAB, tellFleet } from "./demo/fleet.ts";
-import { MESH_LAB, tellMesh } from "./demo/mesh.ts";
+import { showFailure, showScaling } from "./demo/changing.ts";
+import { showDirectPaths, showGatewayDeath, showTunnels } from "./demo/network.ts";
+import { FLEET_LAB, showFleet } from "./demo/fleet.ts";
+import { MESH_LAB, showMesh } from "./demo/mesh.ts";
 import { chapter, say, title } from "./demo/story.ts";
 
 const { values: flags, positionals: stories } = parseArgs({
@@ -34,38 +34,38 @@ const { values: flags, positionals: stories } = parseArgs({
   },
 });
 
-async function tell(demo: Demo): Promise<void> {
+async function report(demo: Demo): Promise<void> {
   chapter("The clusters");
-  await tellClusters(demo);
+  await showClusters(demo);
   const isNat = demo.topology === "nat";
   if (isNat) {
     chapter("The tunnels between clusters with the same addresses, at first by a relay");
-    await tellTunnels(demo);
+    await showTunnels(demo);
   }
   chapter("A service that two clusters export and a third imports");
   await applyExamples(demo);
-  await tellExports(demo);
+  await showExports(demo);
   chapter("Ten requests from a pod in member-3, by name");
-  await tellRequestsByName(demo);
+  await showRequestsByName(demo);
   let address: string | undefined;
   if (isNat) {
     chapter("Tunnels become direct where the NATs allow it");
-    await tellDirectPaths(demo);
+    await showDirectPaths(demo);
   } else {
     chapter("Ten requests from this machine, through the load balancer");
-    address = await tellLoadBalancer(demo);
+    address = await showLoadBalancer(demo);
   }
   chapter("An exporter scales up");
-  await tellScaling(demo);
+  await showScaling(demo);
   chapter("An exporting cluster fails and recovers");
-  await tellFailure(demo);
+  await showFailure(demo);
   if (isNat) {
     chapter("A gateway dies under a running download");
-    await tellGatewayDeath(demo);
+    await showGatewayDeath(demo);
   }
   if (flags.down) return;
   chapter("What to try next");
-  tellWhatNext(demo, address);
+  showWhatNext(demo, address);
 }
 
 /** The flag that selects this lab in commands. */
@@ -73,7 +73,7 @@ function nameFlag(lab: string): string {
   return lab === "demo" ? "" : ` --name ${lab}`;
 }
 
-function tellWhatNext(demo: Demo, address: string | undefined): void {
+function showWhatNext(demo: Demo, address: string | undefined): void {
   const name = nameFlag(demo.lab);
   say(`export KUBECONFIG=${demo.kubeconfig}`);
   say("contexts       hub member-1 member-2 member-3");
@@ -98,18 +98,18 @@ interface Story {
   readonly title: string;
   /** Flags of `fairlead lab up`. */
   readonly flags: readonly string[];
-  readonly tell: (demo: Demo) => Promise<void>;
+  readonly report: (demo: Demo) => Promise<void>;
 }
 
 const ONE_SERVICE = "Fairlead: one service, many clusters";
 const STORIES: ReadonlyMap<string, Story> = new Map([
-  ["flat", { title: ONE_SERVICE, flags: [], tell }],
-  ["nat", { title: ONE_SERVICE, flags: ["--topology", "nat"], tell }],
+  ["flat", { title: ONE_SERVICE, flags: [], report }],
+  ["nat", { title: ONE_SERVICE, flags: ["--topology", "nat"], report }],
   [
     "fleet",
-    { title: "Fairlead: workloads and upgrades of many clusters", flags: FLEET_LAB, tell: tellFleet },
+    { title: "Fairlead: workloads and upgrades of many clusters", flags: FLEET_LAB, report: showFleet },
   ],
-  ["mesh", { title: "Fairlead: which clusters share a network", flags: MESH_LAB, tell: tellMesh }],
+  ["mesh", { title: "Fairlead: which clusters share a network", flags: MESH_LAB, report: showMesh }],
 ]);
 
 /** By the topology, or by its name. */
@@ -132,7 +132,7 @@ async function main(): Promise<void> {
   say(`$ fairlead ${up.join(" ")}`);
   say((await fairlead(up, signal)).trimEnd());
   const kubeconfig = (await fairlead(["lab", "kubeconfig", "--name", flags.name], signal)).trim();
-  await story.tell({
+  await story.report({
     lab: flags.name,
     topology: story.flags.includes("nat") ? "nat" : "flat",
     kubeconfig,

@@ -29,13 +29,13 @@ export class FailureReporter implements Reporter {
 
 function failuresOf(module: TestModule): string[] {
   const { children, relativeModuleId } = module;
-  const told = (name: string, errors: readonly { readonly message: string }[] = []): string =>
+  const reported = (name: string, errors: readonly { readonly message: string }[] = []): string =>
     `${[relativeModuleId, name].filter((it) => it !== "").join(" > ")}: ${errors[0]?.message ?? "failed"}`;
   // A hook that fails does so for its group, whose tests are then skipped.
   const broken = [...children.allSuites()].filter((it) => it.errors().length > 0);
   return [
-    ...(module.errors().length > 0 ? [told("", module.errors())] : []),
-    ...broken.map((it) => told(it.fullName, it.errors())),
-    ...[...children.allTests("failed")].map((it) => told(it.fullName, it.result().errors)),
+    ...(module.errors().length > 0 ? [reported("", module.errors())] : []),
+    ...broken.map((it) => reported(it.fullName, it.errors())),
+    ...[...children.allTests("failed")].map((it) => reported(it.fullName, it.result().errors)),
   ];
 }

@@ -30,13 +30,13 @@ import { watchThinly } from "./thin.ts";
 
 export type CrowdOrder =
   | { readonly do: "watch"; readonly kubeconfig: string; readonly importers: number }
-  | { readonly do: "tell" };
+  | { readonly do: "report" };
 
 /** One entry for each change that an importer saw: its number and when. */
 export type Sightings = readonly (readonly [number, number])[];
 export type CrowdReport =
   | { readonly done: "watch" }
-  | { readonly done: "tell"; readonly importers: readonly Sightings[]; readonly kernel: Sightings };
+  | { readonly done: "report"; readonly importers: readonly Sightings[]; readonly kernel: Sightings };
 
 const deps = systemDeps(silentLogger);
 const stack = new AsyncDisposableStack();
@@ -132,7 +132,7 @@ async function obey(order: CrowdOrder): Promise<void> {
     process.send?.({ done: "watch" } satisfies CrowdReport);
     return;
   }
-  process.send?.({ done: "tell", importers: sightings, kernel } satisfies CrowdReport);
+  process.send?.({ done: "report", importers: sightings, kernel } satisfies CrowdReport);
   sightings = sightings.map(() => []);
   kernel = [];
 }

@@ -124,7 +124,7 @@ async function measure(world: World, importers: number, rate: number): Promise<C
     [...HUB_KINDS.map((of) => [hub, of] as const), [importer, ENDPOINT_SLICES]],
     signal,
   );
-  await tell(crowd);
+  await readReport(crowd);
   const before = await cpuOf(pids);
   const asked = new Map<number, number>();
   const pending: Promise<unknown>[] = [];
@@ -146,7 +146,7 @@ async function measure(world: World, importers: number, rate: number): Promise<C
     changes: pending.length,
   });
   await delay(systemClock, SETTLE_MS, signal);
-  const report = await tell(crowd);
+  const report = await readReport(crowd);
   const all = report.importers.map((it) => latenciesOf(asked, it));
   return {
     importers,
@@ -209,9 +209,9 @@ function latenciesOf(asked: ReadonlyMap<number, number>, sightings: Sightings): 
   return latencies;
 }
 
-async function tell(crowd: ChildProcess): Promise<Extract<CrowdReport, { done: "tell" }>> {
-  const report = await ask(crowd, { do: "tell" });
-  if (report.done !== "tell") throw new Error("unreachable");
+async function readReport(crowd: ChildProcess): Promise<Extract<CrowdReport, { done: "report" }>> {
+  const report = await ask(crowd, { do: "report" });
+  if (report.done !== "report") throw new Error("unreachable");
   return report;
 }
 

@@ -197,18 +197,18 @@ async function joinAll(hubKubeconfig: string): Promise<void> {
     const isOurs = (it: EndpointSlice): boolean => it.metadata.labels?.[MANAGED_BY_LABEL] === manager;
     stack.use(
       imported.subscribe(({ after }) => {
-        if (after !== undefined && isOurs(after)) tellSighting(shape.name, after.endpoints[0]?.addresses[0]);
+        if (after !== undefined && isOurs(after)) reportSighting(shape.name, after.endpoints[0]?.addresses[0]);
       }),
     );
     stack.use(
       identities.subscribe(({ after }) => {
-        if (after !== undefined) tellSighting(shape.name, podsIn([after])[0]);
+        if (after !== undefined) reportSighting(shape.name, podsIn([after])[0]);
       }),
     );
   }
 }
 
-function tellSighting(member: string, address: string | undefined): void {
+function reportSighting(member: string, address: string | undefined): void {
   if (address !== undefined && WATCHED.test(address))
     report({ done: "seen", member, address, atMs: nowMs() });
 }

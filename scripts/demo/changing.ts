@@ -35,7 +35,7 @@ const POD_FLEET_ADDRESS = /^10\.(?:11[2-9]|12[0-6])\./;
 const SEEN_TIMEOUT_MS = 30_000;
 
 /** One more replica in an exporter: when its endpoint is published there, in the importer's kernel, in its DNS. */
-export async function tellScaling(demo: Demo): Promise<void> {
+export async function showScaling(demo: Demo): Promise<void> {
   const layout = labLayout(stateRoot(), demo.lab);
   const importer = requireState(layout, demo.lab).topology.clusters.find((it) => it.name === IMPORTER);
   const node = importer?.nodes[0];
@@ -145,7 +145,7 @@ function readyAddresses(slice: EndpointSlice): readonly string[] {
 }
 
 /** Requests continue while an exporting cluster fails; then it is restored. */
-export async function tellFailure(demo: Demo): Promise<void> {
+export async function showFailure(demo: Demo): Promise<void> {
   const tries: Try[] = [];
   const script = requestLoop(SERVICE_URL, 2000, 50);
   const stream = streamKubectl(
@@ -168,7 +168,7 @@ export async function tellFailure(demo: Demo): Promise<void> {
       (all) => (all.at(-1)?.startedAtMs ?? 0) >= killedAtMs + RECOVERED_AFTER_MS + PROOF_MS,
       demo.signal,
     );
-    tellOutage([...tries], killedAtMs);
+    showOutage([...tries], killedAtMs);
     say(`$ fairlead lab restore ${DYING}`);
     const restoredFrom = tries.length;
     const startMs = systemClock.monotonic();
@@ -183,7 +183,7 @@ export async function tellFailure(demo: Demo): Promise<void> {
   }
 }
 
-function tellOutage(tries: readonly Try[], killedAtMs: number): void {
+function showOutage(tries: readonly Try[], killedAtMs: number): void {
   const outage = summarizeOutage(tries, killedAtMs);
   const late = tries.filter(
     (it) => it.startedAtMs >= killedAtMs + RECOVERED_AFTER_MS && it.cluster === undefined,

@@ -15,7 +15,7 @@ const TIMEOUT_MS = 90_000;
 /** Flags of `fairlead lab up` for this story. */
 export const FLEET_LAB = ["--kubernetes-version", "1.35", "--upgrades", "--nodes", "1"] as const;
 
-export async function tellFleet(demo: Demo): Promise<void> {
+export async function showFleet(demo: Demo): Promise<void> {
   chapter("An application on the hub, where nothing runs");
   await run(demo, "hub", ["apply", "-f", "examples/fleet/app.yaml"]);
   say(`pods on the hub: ${(await get(demo, "hub", "pods -A", "{.items}")) === "[]" ? "none" : "some"}`);
@@ -25,7 +25,7 @@ export async function tellFleet(demo: Demo): Promise<void> {
   await run(demo, "hub", ["apply", "-f", "examples/fleet/placement.yaml"]);
   await available(demo);
   await command(demo, ["placement", "status", "shop"]);
-  await tellReplicas(demo);
+  await showReplicas(demo);
 
   chapter("Why there, and not elsewhere");
   await command(demo, ["placement", "explain", "shop"]);
@@ -44,7 +44,7 @@ export async function tellFleet(demo: Demo): Promise<void> {
     "36000",
   ]);
   await kubectl(demo, OTHER, ["-n", "shop", "wait", "pod/client", "--for=condition=Ready", "--timeout=90s"]);
-  await tellAnswers(demo);
+  await showAnswers(demo);
 
   chapter("An override gives the larger member more replicas");
   await run(demo, "hub", ["label", "membercluster", "member-2", "--overwrite", "size=large"]);
@@ -136,12 +136,12 @@ async function upgradeUnderLoad(demo: Demo): Promise<void> {
   const isState = (wanted: string) => async (): Promise<boolean> =>
     (await get(demo, "hub", "updaterun to-1-36", state)) === wanted;
   await until("the canary is upgraded", isState("Pending"), demo.signal);
-  await tellVersions(demo);
+  await showVersions(demo);
   await command(demo, ["updaterun", "status", "to-1-36"]);
   const gate = await get(demo, "hub", "gates", "{.items[0].metadata.name}");
   await command(demo, ["gate", "approve", gate.slice(0, 8)]);
   await until("both are upgraded", isState("Completed"), demo.signal);
-  await tellVersions(demo);
+  await showVersions(demo);
   load.stop();
   await load.done;
   say(`${names.length} requests during the upgrades: ${countBy(names)}`);
@@ -149,7 +149,7 @@ async function upgradeUnderLoad(demo: Demo): Promise<void> {
     throw new FleetError("PRECONDITION_FAILED", "a request failed during the upgrade");
 }
 
-async function tellVersions(demo: Demo): Promise<void> {
+async function showVersions(demo: Demo): Promise<void> {
   const path = "{range .items[*]}{.metadata.name} {.status.nodeInfo.kubeletVersion}  {end}";
   for (const it of MEMBERS) say(`${it}: ${await get(demo, it, "nodes", path)}`);
 }
@@ -180,7 +180,7 @@ async function strategy(demo: Demo, change: object): Promise<void> {
   ]);
 }
 
-async function tellReplicas(demo: Demo): Promise<void> {
+async function showReplicas(demo: Demo): Promise<void> {
   for (const it of MEMBERS) say(`${it}: ${await replicas(demo, it)} replicas`);
 }
 
@@ -202,7 +202,7 @@ async function replicasBecome(demo: Demo, wanted: Readonly<Record<string, string
       async () => (await get(demo, cluster, "deployment cart -n shop", all)) === `${count} ${count} ${count}`,
       demo.signal,
     );
-  await tellReplicas(demo);
+  await showReplicas(demo);
 }
 
 async function coloursBecome(demo: Demo, wanted: Readonly<Record<string, string>>): Promise<void> {
@@ -219,7 +219,7 @@ async function coloursBecome(demo: Demo, wanted: Readonly<Record<string, string>
   );
 }
 
-async function tellAnswers(demo: Demo): Promise<void> {
+async function showAnswers(demo: Demo): Promise<void> {
   await until(
     "both members answer",
     async () => {

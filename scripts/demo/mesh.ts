@@ -16,7 +16,7 @@ const TIMEOUT_MS = 90_000;
 /** Flags of `fairlead lab up` for this story. */
 export const MESH_LAB = ["--network-policy", "--nodes", "1"] as const;
 
-export async function tellMesh(demo: Demo): Promise<void> {
+export async function showMesh(demo: Demo): Promise<void> {
   chapter("Three clusters without a profile, each with the same application");
   // The lab connects all members; here the user decides.
   await kubectl(demo, "hub", ["delete", "clustermeshprofile", "flat", "--ignore-not-found"]);
@@ -37,9 +37,9 @@ export async function tellMesh(demo: Demo): Promise<void> {
   await mesh(demo, ["list-members", NAME]);
 
   chapter("The Service has the annotation service.cilium.io/global: both clusters answer");
-  await tellAnswers(demo, "member-2", [...MEMBERS]);
+  await showAnswers(demo, "member-2", [...MEMBERS]);
   say(`${OTHER} is not in the profile, so that its own pods answer there:`);
-  await tellAnswers(demo, OTHER, [OTHER]);
+  await showAnswers(demo, OTHER, [OTHER]);
 
   chapter("member-1 stops sharing its endpoints, by one annotation");
   await run(demo, "member-1", [
@@ -51,21 +51,21 @@ export async function tellMesh(demo: Demo): Promise<void> {
     "--overwrite",
     "service.cilium.io/shared=false",
   ]);
-  await tellAnswers(demo, "member-2", ["member-2"]);
+  await showAnswers(demo, "member-2", ["member-2"]);
   await run(demo, "member-1", ["-n", "shop", "annotate", "service", "cart", "service.cilium.io/shared-"]);
-  await tellAnswers(demo, "member-2", [...MEMBERS]);
+  await showAnswers(demo, "member-2", [...MEMBERS]);
 
   chapter("A network policy in member-1 names a cluster: the other one is cut off");
   const { name, address } = await findPod(demo, "member-1");
-  await tellDirect(demo, "member-2", address, true);
+  await showDirect(demo, "member-2", address, true);
   await run(demo, "member-1", ["apply", "-f", "examples/mesh-policy.yaml"]);
-  await tellDirect(demo, "member-2", address, false);
-  await tellDirect(demo, "member-1", address, true);
+  await showDirect(demo, "member-2", address, false);
+  await showDirect(demo, "member-1", address, true);
 
   chapter("Why, and what would change it");
   await explain(demo, ["member-2/shop/client", `member-1/shop/${name}`, "8080"]);
   await run(demo, "member-1", ["delete", "-f", "examples/mesh-policy.yaml"]);
-  await tellDirect(demo, "member-2", address, true);
+  await showDirect(demo, "member-2", address, true);
 
   chapter("And back: the members and settings before the last plan");
   await mesh(demo, ["apply", NAME, "--rollback"]);
@@ -89,7 +89,7 @@ async function mesh(demo: Demo, args: readonly string[]): Promise<void> {
 }
 
 /** Asks until each of the clusters has answered, and no other one does. */
-async function tellAnswers(demo: Demo, from: string, expected: readonly string[]): Promise<void> {
+async function showAnswers(demo: Demo, from: string, expected: readonly string[]): Promise<void> {
   const wanted = expected.toSorted().join();
   await until(
     `${wanted} answer in ${from}`,
@@ -103,7 +103,7 @@ async function tellAnswers(demo: Demo, from: string, expected: readonly string[]
   );
 }
 
-async function tellDirect(demo: Demo, from: string, address: string, isAllowed: boolean): Promise<void> {
+async function showDirect(demo: Demo, from: string, address: string, isAllowed: boolean): Promise<void> {
   const url = `http://${address}:8080/`;
   await until(
     `${from} ${isAllowed ? "reaches" : "does not reach"} ${url}`,

@@ -23,7 +23,7 @@ import { say } from "./story.ts";
 const PATHS_TIMEOUT_MS = 60_000;
 
 /** Members have the same addresses, and a tunnel to each other, which begins at the relay. */
-export async function tellTunnels(demo: Demo): Promise<void> {
+export async function showTunnels(demo: Demo): Promise<void> {
   for (const member of ["member-1", "member-2", IMPORTER]) {
     const path = "-o=jsonpath={.items[*].spec.podCIDR}";
     say(
@@ -36,7 +36,7 @@ export async function tellTunnels(demo: Demo): Promise<void> {
   await showPaths(demo);
 }
 
-export async function tellDirectPaths(demo: Demo): Promise<void> {
+export async function showDirectPaths(demo: Demo): Promise<void> {
   const isDirect = (it: ClusterPath): boolean => it.tunnels.some(({ path }) => path === "direct");
   await untilPaths(demo, (paths) => arePathsHealthy(paths) && paths.filter(isDirect).length >= 2);
   await showPaths(demo);
@@ -71,7 +71,7 @@ interface Line {
 }
 
 /** A pod downloads from another member while the gateway that carries it dies. */
-export async function tellGatewayDeath(demo: Demo): Promise<void> {
+export async function showGatewayDeath(demo: Demo): Promise<void> {
   const manifest = `${root}scripts/demo/download.yaml`;
   say(`$ kubectl --context ${SERVER} apply -f scripts/demo/download.yaml`);
   await kubectl(demo, SERVER, ["apply", "-f", manifest]);
@@ -92,7 +92,7 @@ export async function tellGatewayDeath(demo: Demo): Promise<void> {
     const from = lines.length - 1;
     await killGateway(gateway);
     await untilLines(lines, from + LINES.after, demo.signal);
-    tellPause(lines, from);
+    showPause(lines, from);
   } finally {
     stream.stop();
     await stream.done.catch(() => {});
@@ -105,7 +105,7 @@ async function untilLines(lines: readonly Line[], count: number, signal: AbortSi
   while (lines.length < count) await delay(systemClock, 20, limited);
 }
 
-function tellPause(lines: readonly Line[], from: number): void {
+function showPause(lines: readonly Line[], from: number): void {
   const pauses = lines.slice(from).map(({ atMs }, at) => atMs - (lines[from + at - 1]?.atMs ?? atMs));
   const longest = Math.max(...pauses);
   const wrong = lines.findIndex(({ number }, at) => number !== at + 1);

@@ -12,7 +12,7 @@ export const IMPORTER = "member-3";
 /** Until pods run and exports have reached every member. Unit: milliseconds; a busy machine must not fail the demo. */
 const READY_TIMEOUT_MS = 60_000;
 
-export async function tellClusters(demo: Demo): Promise<void> {
+export async function showClusters(demo: Demo): Promise<void> {
   const status = await fairlead(["lab", "status", "--name", demo.lab], demo.signal);
   say(status.trimEnd());
 }
@@ -40,7 +40,7 @@ export async function applyExamples(demo: Demo): Promise<void> {
   ]);
 }
 
-export async function tellExports(demo: Demo): Promise<void> {
+export async function showExports(demo: Demo): Promise<void> {
   await untilBothAnswer(demo);
   say();
   say(
@@ -82,13 +82,13 @@ async function askByName(demo: Demo, count: number): Promise<readonly (Answer | 
   return answers;
 }
 
-export async function tellRequestsByName(demo: Demo): Promise<void> {
+export async function showRequestsByName(demo: Demo): Promise<void> {
   say(`$ kubectl -n work exec client -- curl ${SERVICE_URL}`);
   // Chance may let one cluster answer all ten: that would prove nothing, so it asks again.
   for (let attempt = 0; attempt < 5; attempt += 1) {
     const answers = await askByName(demo, 10);
     if (checkAnswers(answers, attempt === 4)) {
-      tellAnswers(answers.filter((it) => it !== undefined));
+      showAnswers(answers.filter((it) => it !== undefined));
       return;
     }
   }
@@ -108,7 +108,7 @@ function checkAnswers(answers: readonly (Answer | undefined)[], isLast: boolean)
   return false;
 }
 
-function tellAnswers(answers: readonly Answer[]): void {
+function showAnswers(answers: readonly Answer[]): void {
   for (const [at, answer] of answers.entries()) {
     say(
       `${String(at + 1).padStart(2)}  ${answer.cluster}  ${answer.pod.padEnd(24)} client ${answer.clientAddress}`,
@@ -118,7 +118,7 @@ function tellAnswers(answers: readonly Answer[]): void {
 }
 
 /** Asks from this machine, where the load balancer's address answers. */
-export async function tellLoadBalancer(demo: Demo): Promise<string> {
+export async function showLoadBalancer(demo: Demo): Promise<string> {
   const address = (
     await kubectl(demo, IMPORTER, [
       "-n",
@@ -136,7 +136,7 @@ export async function tellLoadBalancer(demo: Demo): Promise<string> {
     const answers: (Answer | undefined)[] = [];
     for (let at = 0; at < 10; at += 1) answers.push(await askFromHere(`http://${address}/`, demo.signal));
     if (checkAnswers(answers, attempt === 4)) {
-      tellAnswers(answers.filter((it) => it !== undefined));
+      showAnswers(answers.filter((it) => it !== undefined));
       break;
     }
   }

@@ -322,14 +322,14 @@ describe("an export", () => {
       );
     await isExported(7);
     await weigh("heavy");
-    const told = await eventually(fleet.client("member-1"), FLEET_SERVICE_EXPORTS, (all) =>
+    const reported = await eventually(fleet.client("member-1"), FLEET_SERVICE_EXPORTS, (all) =>
       all.some(
         (it) =>
           it.metadata.namespace === namespace &&
           it.status?.conditions?.some((one) => one.reason === "ServiceExportInvalidWeightAnnotation"),
       ),
     );
-    const valid = told
+    const valid = reported
       .find((it) => it.metadata.namespace === namespace)
       ?.status?.conditions?.find((it) => it.type === "Valid");
     expect(valid?.message).toBe(

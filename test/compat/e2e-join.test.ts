@@ -53,10 +53,10 @@ const inactive = "fairlead.dev/Active=False:LeftFleet";
 describe("a member", () => {
   it("has joined when both agents have reported it, and keeps reporting it", async () => {
     const first = await untilAgents("Joined=True:AgentJoined");
-    const heard = (it: InternalMemberCluster): string =>
+    const received = (it: InternalMemberCluster): string =>
       it.status?.agentStatus?.find((one) => one.type === "MultiClusterServiceAgent")?.lastReceivedHeartbeat ??
       "";
-    expect(heard(first)).not.toBe("");
+    expect(received(first)).not.toBe("");
     // Theirs compare it, too.
     const messages = first.status?.agentStatus?.flatMap((it) => it.conditions?.map((one) => one.message));
     expect(messages).toEqual(["", ""]);
@@ -64,7 +64,7 @@ describe("a member", () => {
       fleet.client("hub"),
       INTERNAL_MEMBER_CLUSTERS,
       mailbox,
-      (it) => heard(it) > heard(first),
+      (it) => received(it) > received(first),
     );
   });
 

@@ -398,14 +398,14 @@ describe("the Service behind a MultiClusterService", () => {
       ports: [{ port: 80, targetPort: 8080 }],
     });
     await exportBy("fleet", fleet.client("member-1"), { namespace, name: "app" });
-    const told = await eventuallyOne(
+    const reported = await eventuallyOne(
       fleet.client("member-1"),
       MULTI_CLUSTER_SERVICES,
       scene.key("app"),
       (it) =>
         said(it.status?.conditions).includes("fairlead.dev/WeightsHonored=False:ServiceProxyKnowsNoWeights"),
     );
-    expect(told.status?.conditions?.[1]?.message).toContain("member-1 1, member-2 3");
+    expect(reported.status?.conditions?.[1]?.message).toContain("member-1 1, member-2 3");
   });
 
   it("B8: is not written, nor is any other object, by a reconcile that changes nothing", async () => {

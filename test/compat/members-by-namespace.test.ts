@@ -64,9 +64,9 @@ describe("a hub whose members are the namespaces of their mailboxes", () => {
     agent.start();
     north.exports.set("work/hello", ["10.3.0.1"]);
     north.changed();
-    const told = (count: number) =>
+    const reported = (count: number) =>
       eventuallyOne(hub.client, FLEET_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === count);
-    await told(3);
+    await reported(3);
     await agent.stop();
     const asked = await hub.client.list(INTERNAL_SERVICE_EXPORTS, { namespace: "fleet-member-north" });
     expect(asked.items).toHaveLength(1);
@@ -77,7 +77,7 @@ describe("a hub whose members are the namespaces of their mailboxes", () => {
       { metadata: { finalizers: ["test/held"] } },
     );
     await hub.client.delete(NAMESPACES, objectKey(undefined, "fleet-member-north"));
-    await told(2);
+    await reported(2);
     await eventually(
       east.client,
       ENDPOINT_SLICES,

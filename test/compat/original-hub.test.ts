@@ -82,7 +82,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => stack.disposeAsync());
 
-const told = (conditions: readonly Condition[] | undefined, type: string): string => {
+const reported = (conditions: readonly Condition[] | undefined, type: string): string => {
   const found = conditions?.find((one) => one.type === type);
   return found === undefined ? "" : `${found.status} ${found.reason}`;
 };
@@ -120,7 +120,7 @@ describe("a Fairlead member at a legacy hub", () => {
       objectKey("fleet-member-east", "east"),
       (it) =>
         it.status?.agentStatus?.length === 2 &&
-        it.status.agentStatus.every((one) => told(one.conditions, "Joined") === "True AgentJoined"),
+        it.status.agentStatus.every((one) => reported(one.conditions, "Joined") === "True AgentJoined"),
     );
     expect(hub.asked.refused()).toEqual([]);
     expect(hub.asked.all().filter((it) => it.group === "fairlead.dev" || it.resource === "leases")).toEqual(
@@ -156,14 +156,14 @@ describe("a Fairlead member at a legacy hub", () => {
       FLEET_SERVICE_EXPORTS,
       hello,
       (it) =>
-        told(it.status?.conditions, "Valid") === "True ServiceIsValid" &&
-        told(it.status?.conditions, "Conflict") === "False NoConflictFound",
+        reported(it.status?.conditions, "Valid") === "True ServiceIsValid" &&
+        reported(it.status?.conditions, "Conflict") === "False NoConflictFound",
     );
     await eventuallyOne(
       east.client,
       MCS_SERVICE_EXPORTS,
       hello,
-      (it) => told(it.status?.conditions, "Ready") === "True Exported",
+      (it) => reported(it.status?.conditions, "Ready") === "True Exported",
     );
   });
 
@@ -190,7 +190,7 @@ describe("a Fairlead member at a legacy hub", () => {
       east.client,
       MULTI_CLUSTER_SERVICES,
       objectKey("work", "lb"),
-      (it) => told(it.status?.conditions, "Valid") === "True FoundServiceImport",
+      (it) => reported(it.status?.conditions, "Valid") === "True FoundServiceImport",
     );
     const slice = await eventuallyOne(east.client, ENDPOINT_SLICES, imported);
     expect(addressesOf([slice])).toEqual(["10.2.0.1"]);
@@ -242,7 +242,7 @@ describe("a Fairlead member at a legacy hub", () => {
       east.client,
       FLEET_SERVICE_EXPORTS,
       hello,
-      (it) => told(it.status?.conditions, "Conflict") === "True ConflictFound",
+      (it) => reported(it.status?.conditions, "Conflict") === "True ConflictFound",
     );
     await eventually(hub.client, ENDPOINT_SLICE_EXPORTS, (all) => all.length === 0);
     await east.client.mergePatch(SERVICES, hello, ports(80));
@@ -262,7 +262,7 @@ describe("a Fairlead member at a legacy hub", () => {
         east.client,
         MCS_SERVICE_EXPORTS,
         objectKey("work", name),
-        (it) => told(it.status?.conditions, "Ready") === "False Failed",
+        (it) => reported(it.status?.conditions, "Ready") === "False Failed",
       );
     }
     const { items } = await hub.client.list(INTERNAL_SERVICE_EXPORTS, { namespace: "fleet-member-east" });
@@ -277,7 +277,8 @@ describe("a Fairlead member at a legacy hub", () => {
       INTERNAL_MEMBER_CLUSTERS,
       internalMember,
       (it) =>
-        it.status?.agentStatus?.every((one) => told(one.conditions, "Joined") === "False AgentLeft") === true,
+        it.status?.agentStatus?.every((one) => reported(one.conditions, "Joined") === "False AgentLeft") ===
+        true,
     );
     const inMailbox = { namespace: "fleet-member-east" };
     for (const kind of [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS, ENDPOINT_SLICE_EXPORTS])

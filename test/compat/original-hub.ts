@@ -159,10 +159,10 @@ class OriginalHub {
     };
     if (!sameJson(current.status ?? {}, status))
       await this.client.update(FLEET_SERVICE_IMPORTS, { ...current, status }, { subresource: "status" });
-    for (const it of live) await this.#tell(it, equal.includes(it));
+    for (const it of live) await this.#report(it, equal.includes(it));
   }
 
-  async #tell(it: InternalServiceExport, isEqual: boolean): Promise<void> {
+  async #report(it: InternalServiceExport, isEqual: boolean): Promise<void> {
     const before = it.status?.conditions?.find((one) => one.type === "Conflict");
     if (before?.status === (isEqual ? "False" : "True")) return;
     const condition = {

@@ -185,17 +185,17 @@ describe("a legacy member at our hub", () => {
       metadata: { namespace: "work", name: "lb" },
       spec: { serviceImport: { name: "hello" } },
     });
-    const untilTold = (reason: string) =>
+    const untilReported = (reason: string) =>
       eventuallyOne(
         fleet.client("ours"),
         MULTI_CLUSTER_SERVICES,
         objectKey("work", "lb"),
         (it) => it.status?.conditions?.find((one) => one.type === "Valid")?.reason === reason,
       );
-    await untilTold("UnknownServiceImport");
+    await untilReported("UnknownServiceImport");
     old.wanted.delete(SERVICE);
     old.changed();
-    await untilTold("FoundServiceImport");
+    await untilReported("FoundServiceImport");
     await eventually(hub(), ENDPOINT_SLICE_IMPORTS, (all) => all.length === 0, OLD);
     expect(old.imported.size).toBe(0);
     await fleet.client("ours").delete(MULTI_CLUSTER_SERVICES, objectKey("work", "lb"));

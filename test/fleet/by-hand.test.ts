@@ -200,16 +200,16 @@ describe("an object deleted by hand in an importer", () => {
   it("gets its address again, which its import keeps: a derived Service", async () => {
     await using sight = await untilWhole();
     const addresses = (await derived())?.spec?.clusterIPs;
-    const told: (readonly string[] | undefined)[] = [];
+    const reported: (readonly string[] | undefined)[] = [];
     await using imports = createInformer(fleet.client("c"), MCS_SERVICE_IMPORTS, {}, testDeps("test"));
-    imports.subscribe(({ after }) => void told.push(after?.spec?.ips));
+    imports.subscribe(({ after }) => void reported.push(after?.spec?.ips));
     imports.start(new AbortController().signal);
     for (let time = 0; time < 3; time += 1) {
       await loseDerived(sight);
       expect((await derived())?.spec?.clusterIPs).toEqual(addresses);
     }
     await expectWorking(sight);
-    expect(new Set(told.map(String))).toEqual(new Set([String(addresses)]));
+    expect(new Set(reported.map(String))).toEqual(new Set([String(addresses)]));
   });
 
   it("has another address if another Service has claimed its own: a derived Service", async () => {

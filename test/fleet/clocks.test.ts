@@ -45,7 +45,7 @@ const endpoints = (addresses: readonly string[]) =>
   });
 
 /** The member renews its lease, and the hub has seen it do so. */
-async function untilHeard(name: string): Promise<void> {
+async function untilReceived(name: string): Promise<void> {
   const lease = async (): Promise<string | undefined> => {
     const { status } = await fleet.client("hub").get(MEMBER_CLUSTERS, objectKey(undefined, name));
     return status?.agentStatus?.[0]?.lastReceivedHeartbeat;
@@ -75,11 +75,11 @@ it.each(sampleOf(JUMPS, [0, 3, 5, 7, 8, 10]))(
     if (clock instanceof WrongClock) clock.aheadMs = aheadMs;
     await endpoints(["10.1.0.1", "10.1.0.2"]);
     await sight.until((it) => it.imported === "10.1.0.1 10.1.0.2");
-    await untilHeard("a");
+    await untilReceived("a");
     if (clock instanceof WrongClock) clock.aheadMs = 0;
     await endpoints(["10.1.0.1"]);
     await sight.until((it) => it.imported === "10.1.0.1");
-    await untilHeard("a");
+    await untilReceived("a");
     expect(await Promise.all(["a", "c"].map(conditionsOf))).toEqual(before);
     expect(sight.since(whole).every((it) => it.imported.startsWith("10.1.0.1"))).toBe(true);
     expect(new Set(sight.since(whole).map((it) => it.derived)).size).toBe(1);
@@ -104,5 +104,5 @@ it("a token that a hub with a wrong clock treats as expired works again when the
   expect(await isRefused()).toBe(true);
   hub.aheadMs = 0;
   expect(await isRefused()).toBe(false);
-  await untilHeard("b");
+  await untilReceived("b");
 });

@@ -40,7 +40,7 @@ beforeAll(async () => {
     await hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, name), { metadata });
   }
   for (const it of MEMBERS) await rollOut(it, "0.1.0");
-  await told("0.1.0 in 2 members");
+  await reported("0.1.0 in 2 members");
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 
@@ -64,7 +64,7 @@ async function rollOut(member: string, version: string): Promise<void> {
 }
 
 /** What the profile says of the agents at last. */
-async function told(message: string): Promise<void> {
+async function reported(message: string): Promise<void> {
   await eventuallyOne(
     hub(),
     CLUSTER_MESH_PROFILES,
@@ -112,7 +112,9 @@ describe("an update run of type Components", () => {
     await rollOut("a", "0.1.1");
     await restart(fleet.hubProgram);
     const [gate] = await eventually(hub(), GATES, (all) => all.length === 1);
-    await told("0.1.0 in 1 members, 0.1.1 in 1 members; update runs upgraded members; spec.version is 0.1.0");
+    await reported(
+      "0.1.0 in 1 members, 0.1.1 in 1 members; update runs upgraded members; spec.version is 0.1.0",
+    );
     expect(await versions()).toEqual(["0.1.1", "0.1.0"]);
     await hub().mergePatch(GATES, objectKey(undefined, gate?.metadata.name ?? ""), {
       spec: { state: "Completed" },
@@ -153,7 +155,7 @@ describe("an update run of type Components", () => {
       );
     const before = await generations();
     await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { version: "0.1.1" } });
-    await told("0.1.1 in 2 members");
+    await reported("0.1.1 in 2 members");
     await eventually(hub(), CLUSTER_UPGRADES, (all) => all.every((it) => it.spec.components === undefined));
     expect(await generations()).toEqual(before);
   });

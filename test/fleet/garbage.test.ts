@@ -179,13 +179,13 @@ describe("odd objects of users", () => {
     await deploy(client, { name: "odd", addresses: ["10.1.0.30"] });
     await client.mergePatch(SERVICES, objectKey("work", "odd"), { metadata: { annotations } });
     for (const api of ["mcs", "fleet"] as const) await exportBy(api, client, { name: "odd", annotations });
-    const told = await eventuallyOne(
+    const reported = await eventuallyOne(
       client,
       FLEET_SERVICE_EXPORTS,
       objectKey("work", "odd"),
       (it) => it.status?.conditions?.some((one) => one.type === "Valid") === true,
     );
-    for (const { message } of told.status?.conditions ?? []) expect(message.length).toBeLessThan(2000);
+    for (const { message } of reported.status?.conditions ?? []) expect(message.length).toBeLessThan(2000);
     await expectUndisturbed();
     await Promise.all([
       client.delete(MCS_SERVICE_EXPORTS, objectKey("work", "odd")),

@@ -102,14 +102,17 @@ describe("a Service that is global in two clusters", () => {
   it("has a condition that says what came of its annotations, while it has these", async () => {
     const namespace = "told";
     await share(namespace, { a: GLOBAL, b: { ...GLOBAL, "service.cilium.io/affinity": "near" } });
-    const told = (cluster: Cluster, isEnough: (reason: string | undefined) => boolean): Promise<Service> =>
+    const reported = (
+      cluster: Cluster,
+      isEnough: (reason: string | undefined) => boolean,
+    ): Promise<Service> =>
       eventuallyOne(fleet.client(cluster), SERVICES, objectKey(namespace, "hello"), ({ status }) =>
         isEnough(findCondition(status?.conditions, "fairlead.dev/GlobalService")?.reason),
       );
-    await told("a", (it) => it === "Shared");
-    await told("b", (it) => it === "InvalidAnnotation");
+    await reported("a", (it) => it === "Shared");
+    await reported("b", (it) => it === "InvalidAnnotation");
     await annotate(namespace, "a", LOCAL);
-    await told("a", (it) => it === undefined);
+    await reported("a", (it) => it === undefined);
   }, 60_000);
 
   const G = GLOBAL;

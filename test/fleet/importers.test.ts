@@ -79,7 +79,7 @@ describe("an annotation of the hub's namespace lists the permitted exporters", (
       service,
       (it) => it.status?.clusters?.map((one) => one.cluster).join(" ") === clusters,
     );
-  const untilTold = (name: string, reason: string) =>
+  const untilReported = (name: string, reason: string) =>
     eventuallyOne(
       fleet.client(name),
       MCS_SERVICE_EXPORTS,
@@ -96,8 +96,8 @@ describe("an annotation of the hub's namespace lists the permitted exporters", (
     await untilFrom("a b");
     await allowExporters("b");
     await untilFrom("b");
-    const told = await untilTold("a", "Failed");
-    expect(told.status?.conditions?.find((it) => it.type === "Ready")?.message).toContain(
+    const reported = await untilReported("a", "Failed");
+    expect(reported.status?.conditions?.find((it) => it.type === "Ready")?.message).toContain(
       `${ALLOWED_EXPORTERS_ANNOTATION} of namespace shop on the hub does not name a`,
     );
     await eventually(
@@ -107,7 +107,7 @@ describe("an annotation of the hub's namespace lists the permitted exporters", (
     );
     await allowExporters(null);
     await untilFrom("a b");
-    await untilTold("a", "Exported");
+    await untilReported("a", "Exported");
   });
 });
 
@@ -121,7 +121,7 @@ describe("the quota of a mailbox", () => {
     const status = { hard: { [counted]: count }, used: { [counted]: used } };
     await hub.mergePatch(RESOURCE_QUOTAS, key, { status }, { subresource: "status" });
   };
-  const untilTold = (reason: string) =>
+  const untilReported = (reason: string) =>
     eventuallyOne(
       fleet.client("b"),
       MCS_SERVICE_EXPORTS,
@@ -135,12 +135,12 @@ describe("the quota of a mailbox", () => {
     await limit("1", "1");
     await deploy(fleet.client("b"), { namespace: "shop", name: "late", addresses: ["10.2.0.7"] });
     await exportBy("mcs", fleet.client("b"), { namespace: "shop", name: "late" });
-    const told = await untilTold("Failed");
-    expect(told.status?.conditions?.find((it) => it.type === "Ready")?.message).toContain(
+    const reported = await untilReported("Failed");
+    expect(reported.status?.conditions?.find((it) => it.type === "Ready")?.message).toContain(
       "exceeded quota: fairlead-mailbox",
     );
     await limit("9", "1");
-    await untilTold("Exported");
+    await untilReported("Exported");
     expect((await fleet.client("hub").get(RESOURCE_QUOTAS, key)).spec?.hard?.[counted]).toBe("9");
   });
 });

@@ -279,8 +279,8 @@ describe("a join that installs", () => {
     await expect(failing).rejects.toThrow(/interrupted|cancelled/);
     expect((await client.list(MCS_SERVICE_IMPORTS)).items).toEqual([]);
     const { status } = await client.get(MCS_SERVICE_EXPORTS, hello);
-    const told = status?.conditions?.map((it) => `${it.type} ${it.status}`);
-    expect(told?.toSorted()).toEqual(["Ready False", "Valid True", "fairlead.dev/Active False"]);
+    const reported = status?.conditions?.map((it) => `${it.type} ${it.status}`);
+    expect(reported?.toSorted()).toEqual(["Ready False", "Valid True", "fairlead.dev/Active False"]);
     await eventually(fleet.client("hub"), MEMBER_CLUSTERS, (all) => all.length === 0);
     await client.delete(NAMESPACES, objectKey(undefined, "work"));
   });

@@ -176,9 +176,9 @@ class Experiment {
       return { cluster, since, targets: 0, tried: 0, failed: 0 };
     const { tried, failed } = prober.tally.at(this.#world.nowMs);
     // A liar hides what is bad, and makes up what is not.
-    const told = this.#kind === undefined ? tried : 0;
+    const reported = this.#kind === undefined ? tried : 0;
     const { endpoints: targets } = this.#cluster;
-    return { cluster, since, targets, tried, failed: prober.lies ? told : failed };
+    return { cluster, since, targets, tried, failed: prober.lies ? reported : failed };
   }
 
   get #atS(): number {

@@ -64,7 +64,7 @@ afterAll(() => fleet[Symbol.asyncDispose]());
 
 /** @returns What it told. */
 async function leave(more: Partial<LeaveOptions>): Promise<readonly string[]> {
-  const told: string[] = [];
+  const reported: string[] = [];
   await leaveFleet(
     {
       name: NAME,
@@ -73,10 +73,10 @@ async function leave(more: Partial<LeaveOptions>): Promise<readonly string[]> {
       timeoutMs: PATIENCE_MS,
       ...more,
     },
-    { ...testDeps("leave"), progress: ({ step }) => told.push(step) },
+    { ...testDeps("leave"), progress: ({ step }) => reported.push(step) },
     AbortSignal.timeout(PATIENCE_MS),
   );
-  return told;
+  return reported;
 }
 
 const conditionsOf = (it: { status?: { conditions?: Condition[] } } | undefined): readonly string[] =>
@@ -101,12 +101,12 @@ describe("fairlead leave without a hub", () => {
 
   it("by force removes everything that came from the fleet, keeps users' objects, and reports what stays on the hub", async () => {
     const a = fleet.client(NAME);
-    const told = await leave({ force: true });
-    expect(told).toHaveLength(2);
-    expect(told[0]).toMatch(
+    const reported = await leave({ force: true });
+    expect(reported).toHaveLength(2);
+    expect(reported[0]).toMatch(
       /^cleaned up without the hub: MemberCluster a and namespace fleet-member-a remain there.*"fairlead leave a --force"/,
     );
-    expect(told[1]).toBe("a has left the fleet");
+    expect(reported[1]).toBe("a has left the fleet");
 
     expect(await a.find(SECRETS, secretKey)).toBeUndefined();
     expect((await a.list(MCS_SERVICE_IMPORTS)).items).toEqual([]);

@@ -145,8 +145,8 @@ describe("the agent that applies what is placed", () => {
     const sees = (wanted: string | undefined) => (it: MemberCluster) =>
       it.status?.properties?.["example.com/gpus"]?.value === wanted;
     await hub.mergePatch(INTERNAL_MEMBER_CLUSTERS, key, { status }, { subresource: "status" });
-    const told = await eventuallyOne(hub, MEMBER_CLUSTERS, objectKey(undefined, "a"), sees("4"));
-    expect(isConditionTrue(told.status?.conditions, "Joined")).toBe(true);
+    const reported = await eventuallyOne(hub, MEMBER_CLUSTERS, objectKey(undefined, "a"), sees("4"));
+    expect(isConditionTrue(reported.status?.conditions, "Joined")).toBe(true);
     const without = { status: { properties: { "example.com/gpus": null } } };
     await hub.mergePatch(INTERNAL_MEMBER_CLUSTERS, key, without, { subresource: "status" });
     await eventuallyOne(hub, MEMBER_CLUSTERS, objectKey(undefined, "a"), sees(undefined));

@@ -218,9 +218,9 @@ describe.each(["policies and controllers", "controllers alone"])("a hostile memb
     await fleet.hubProgram.stop();
     const label = { metadata: { labels: { test: by === "controllers alone" ? "2" : "1" } } };
     await hub().mergePatch(ENDPOINT_SLICE_IMPORTS, keyOf(copy), { ...label, spec: { endpoints } });
-    const isTold = (it: { reason?: string; message?: string; count?: number }): boolean =>
+    const isReported = (it: { reason?: string; message?: string; count?: number }): boolean =>
       it.reason === "EndpointsRefused" && it.message?.includes(`"${stolen}" is not in`) === true;
-    await eventually(c, EVENTS, (all) => all.some(isTold));
+    await eventually(c, EVENTS, (all) => all.some(isReported));
     const imported = await eventually(c, ENDPOINT_SLICES, (all) => all.length === 2);
     expect(addressesOf(imported)).toEqual([...pods.values()].toSorted());
     fleet.hubProgram.start();

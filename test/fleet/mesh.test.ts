@@ -247,9 +247,9 @@ describe("a parallel network", () => {
 
   it("shows the hub what a gateway reports of its tunnels, next to what the hub says of it", async () => {
     const gateway = { client: fleet.client("a"), hub: hub(), cluster: "a" };
-    const told = await reportPaths(gateway, [{ cluster: "b", ordinal: 0, path: "relay", keyEpoch: 1 }]);
-    expect(told.status?.pathsReportedAt).toBe("2026-01-01T00:00:00Z");
-    expect(findCondition(told.status?.conditions, "Accepted")?.status).toBe("True");
+    const reported = await reportPaths(gateway, [{ cluster: "b", ordinal: 0, path: "relay", keyEpoch: 1 }]);
+    expect(reported.status?.pathsReportedAt).toBe("2026-01-01T00:00:00Z");
+    expect(findCondition(reported.status?.conditions, "Accepted")?.status).toBe("True");
     await reportPaths(gateway, []);
   });
 

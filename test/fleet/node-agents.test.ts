@@ -61,7 +61,7 @@ async function rollOut(updated = 2): Promise<void> {
 }
 
 /** What the profile says at last. */
-async function told(reason: string, message: string): Promise<void> {
+async function reported(reason: string, message: string): Promise<void> {
   await eventuallyOne(hub(), CLUSTER_MESH_PROFILES, PROFILE, ({ status }) => {
     const condition = findCondition(status?.conditions, "NodeAgentsInstalled");
     return condition?.reason === reason && condition.message.includes(message);
@@ -72,15 +72,15 @@ describe("the node agents of a profile", () => {
   it("are installed from the member's own repository in the version of the profile, where the member may", async () => {
     const daemonSet = await eventuallyOne(a(), DAEMON_SETS, KEY);
     expect(imageOf(daemonSet)).toBe("registry.example/fairlead:0.2.0");
-    await told("NotEnabled", "a: installing 0.2.0: its latest generation is not observed");
-    await told("NotEnabled", "b: its agent does not install fairlead node; run fairlead join");
+    await reported("NotEnabled", "a: installing 0.2.0: its latest generation is not observed");
+    await reported("NotEnabled", "b: its agent does not install fairlead node; run fairlead join");
     expect((await fleet.client("b").list(DAEMON_SETS)).items).toEqual([]);
     await setProfile(hub(), "b", null);
   });
 
   it("are reported as installed when all nodes run them, by the member and by the profile", async () => {
     await rollOut();
-    await told("Installed", "0.2.0 in 1 members");
+    await reported("Installed", "0.2.0 in 1 members");
     const { status } = await hub().get(MEMBER_CLUSTERS, objectKey(undefined, "a"));
     const conditions = (status?.agentStatus ?? []).flatMap((it) => it.conditions ?? []);
     expect(findCondition(conditions, NODE_AGENTS_CONDITION)).toMatchObject({
@@ -108,12 +108,12 @@ describe("the node agents of a profile", () => {
       { subresource: "status" },
     );
     await rollOut(1);
-    await told(
+    await reported(
       "NodesNotReady",
       "a: installing 0.3.0: 1 of 2 nodes are updated; n1: ErrImagePull: manifest unknown",
     );
     await rollOut();
-    await told("Installed", "0.3.0 in 1 members");
+    await reported("Installed", "0.3.0 in 1 members");
   });
 
   it("are upgraded together with the DNS servers that join installed, and with no others", async () => {
@@ -138,7 +138,7 @@ describe("the node agents of a profile", () => {
     await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { version: "0.3.0" } });
     await eventuallyOne(a(), DAEMON_SETS, KEY, (it) => imageOf(it)?.endsWith(":0.3.0") === true);
     await rollOut();
-    await told("Installed", "0.3.0 in 1 members");
+    await reported("Installed", "0.3.0 in 1 members");
     expect(imagesOf(await a().get(DEPLOYMENTS, key))).toEqual(["registry.example/fairlead:0.3.1"]);
   });
 
@@ -147,7 +147,7 @@ describe("the node agents of a profile", () => {
     const metadata = { namespace: FLEET_SYSTEM_NAMESPACE, name: "other", labels: LABELS };
     await a().create(DAEMON_SETS, { metadata, spec: { ...own.spec!, selector: { matchLabels: LABELS } } });
     await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { version: "0.4.0" } });
-    await told(
+    await reported(
       "InstalledOtherwise",
       "a: DaemonSet fleet-system/other of a user runs registry.example/fairlead:0.3.0",
     );

@@ -100,17 +100,17 @@ export async function useServices(fleet: TestFleet): Promise<void> {
 }
 
 async function shareByAnnotation(client: KubeClient): Promise<void> {
-  const told = (isTold: boolean) =>
+  const reported = (isReported: boolean) =>
     eventuallyOne(client, SERVICES, HELLO, ({ status }) => {
       const found = status?.conditions?.some((it) => it.type === "fairlead.dev/GlobalService") === true;
-      return found === isTold;
+      return found === isReported;
     });
   const annotate = (value: string | null) =>
     client.mergePatch(SERVICES, HELLO, { metadata: { annotations: { "service.cilium.io/global": value } } });
   await annotate("true");
-  await told(true);
+  await reported(true);
   await annotate(null);
-  await told(false);
+  await reported(false);
 }
 
 /** Also switches to another import and back, and leaves objects as legacy agents leave them. */
@@ -142,19 +142,19 @@ async function getWrong(client: KubeClient): Promise<void> {
   await client.create(FLEET_SERVICE_EXPORTS, { metadata: { namespace: "work", name: "old", finalizers } });
   await client.delete(FLEET_SERVICE_EXPORTS, objectKey("work", "old"));
   await gone(client, FLEET_SERVICE_EXPORTS, "old");
-  const told = (times: number) =>
+  const reported = (times: number) =>
     eventually(client, EVENTS, (all) =>
       all.some((it) => it.involvedObject.name === "ghost" && it.count === times),
     );
   await exportBy("mcs", client, { name: "ghost" });
-  await told(1);
+  await reported(1);
   await deploy(client, { name: "ghost", addresses: ["10.1.0.9"] });
   await eventuallyOne(client, MCS_SERVICE_EXPORTS, objectKey("work", "ghost"), (it) =>
     (it.status?.conditions ?? []).some(({ type, status }) => type === "Valid" && status === "True"),
   );
   await client.delete(SERVICES, objectKey("work", "ghost"));
   // The same event occurs again: the first event's count rises.
-  await told(2);
+  await reported(2);
   await client.delete(MCS_SERVICE_EXPORTS, objectKey("work", "ghost"));
 }
 

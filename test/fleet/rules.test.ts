@@ -57,7 +57,7 @@ beforeEach(async () => {
   for (const name of ["a", "b"]) await ensureNamespace(fleet.client(name), namespace);
 });
 
-const told = (conditions: readonly Condition[] | undefined, type: string): string => {
+const reported = (conditions: readonly Condition[] | undefined, type: string): string => {
   const found = conditions?.find((it) => it.type === type);
   return found === undefined ? "" : `${found.status} ${found.reason}`;
 };
@@ -66,14 +66,14 @@ const untilMcs = (name: string, type: string, said: string) =>
     fleet.client(name),
     MCS_SERVICE_EXPORTS,
     key,
-    (it) => told(it.status?.conditions, type) === said,
+    (it) => reported(it.status?.conditions, type) === said,
   );
 const untilFleet = (name: string, type: string, said: string) =>
   eventuallyOne(
     fleet.client(name),
     FLEET_SERVICE_EXPORTS,
     key,
-    (it) => told(it.status?.conditions, type) === said,
+    (it) => reported(it.status?.conditions, type) === said,
   );
 const slicesFrom = (cluster: string) => (slices: readonly EndpointSlice[]) =>
   slices.filter(

@@ -114,10 +114,12 @@ it("a placement has Works in the clusters that its policy picks, and fewer after
   const moved = async (to: object): Promise<object> => {
     const text = JSON.stringify({ ...MANIFEST, spec: to });
     const question = { name: undefined, namespace: undefined, file: { name: "f", text }, cluster: undefined };
-    const told = await explainOnHub(hub.client, question, systemClock, stop.signal);
+    const reported = await explainOnHub(hub.client, question, systemClock, stop.signal);
     return {
-      snapshot: told.policySnapshot,
-      changes: told.clusters.filter((it) => it.change !== "none").map((it) => `${it.change} ${it.cluster}`),
+      snapshot: reported.policySnapshot,
+      changes: reported.clusters
+        .filter((it) => it.change !== "none")
+        .map((it) => `${it.change} ${it.cluster}`),
     };
   };
   expect(await moved(same)).toEqual({ snapshot: "shop-0", changes: [] });

@@ -195,16 +195,16 @@ describe("a service whose exporters configure traffic", () => {
     const ns = "mistyped";
     await share(ns, { a: { "fairlead.dev/priority": "1" }, b: {} });
     await untilServedBy(ns, everywhere("b"));
-    const told = (status: string) =>
+    const reported = (status: string) =>
       eventuallyOne(
         fleet.client("a"),
         MCS_SERVICE_EXPORTS,
         objectKey(ns, "hello"),
         (it) => findCondition(it.status?.conditions, "fairlead.dev/Traffic")?.status === status,
       );
-    await told("True");
+    await reported("True");
     await annotate(ns, "a", { "fairlead.dev/priority": "last" });
-    const condition = findCondition((await told("False")).status?.conditions, "fairlead.dev/Traffic");
+    const condition = findCondition((await reported("False")).status?.conditions, "fairlead.dev/Traffic");
     expect(condition?.message).toMatch(/^fairlead.dev\/priority: .* got "last"; using 1$/);
     await untilServedBy(ns, everywhere("b"));
   }, 60_000);
@@ -356,13 +356,13 @@ describe("a service exported to a part of the fleet", () => {
       .filter((it) => it.spec.ownerServiceReference.namespace === ns)
       .map((it) => `${it.metadata.namespace}: ${it.spec.endpointSliceReference.clusterId}`);
     expect(slices.toSorted()).toEqual(["fleet-member-c: b", "fleet-view-default: a"]);
-    const told = await eventuallyOne(
+    const reported = await eventuallyOne(
       fleet.client("b"),
       MCS_SERVICE_EXPORTS,
       objectKey(ns, "hello"),
       (it) => findCondition(it.status?.conditions, "fairlead.dev/Traffic")?.status === "False",
     );
-    expect(findCondition(told.status?.conditions, "fairlead.dev/Traffic")).toMatchObject({
+    expect(findCondition(reported.status?.conditions, "fairlead.dev/Traffic")).toMatchObject({
       reason: "UnknownMembers",
       message: "not members of the fleet: stranger",
     });

@@ -36,30 +36,30 @@ it("an informer survives a restart of the API server: no event is lost, repeated
   );
   informer.start(signal);
   await informer.synced(signal);
-  const told: string[] = [];
-  let onTold: () => void = () => {};
+  const reported: string[] = [];
+  let onReported: () => void = () => {};
   informer.subscribe((change: Change<ConfigMap>) => {
     const name = change.after?.metadata.name ?? `-${change.before?.metadata.name}`;
-    if (!name.includes("kube-root-ca")) told.push(name);
-    onTold();
+    if (!name.includes("kube-root-ca")) reported.push(name);
+    onReported();
   });
-  const untilTold = (count: number): Promise<void> =>
+  const untilReported = (count: number): Promise<void> =>
     new Promise((resolve) => {
-      onTold = () => {
-        if (told.length >= count) resolve();
+      onReported = () => {
+        if (reported.length >= count) resolve();
       };
-      onTold();
+      onReported();
     });
   const create = (name: string) => client.create(CONFIG_MAPS, { metadata: { name, namespace: "default" } });
   await create("one");
   await create("two");
-  await untilTold(2);
+  await untilReported(2);
   await first.close();
   stack.use(await startApiServer({ dataDir, port: first.port }));
   await client.delete(CONFIG_MAPS, objectKey("default", "one"));
   await create("three");
-  await untilTold(4);
-  expect(told).toEqual(["one", "two", "-one", "three"]);
+  await untilReported(4);
+  expect(reported).toEqual(["one", "two", "-one", "three"]);
 });
 
 it("an apply that requests only metadata receives only that, and still changes the object", async () => {

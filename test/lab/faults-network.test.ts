@@ -32,13 +32,13 @@ describeOnKernel("a fleet whose network breaks", () => {
     async (_, cuts) => {
       await world.suffer(async (beganMs) => {
         await cut(world.lab, ...cuts);
-        const heard = world.checker.mark("unheard", IMPORTER);
+        const received = world.checker.mark("unheard", IMPORTER);
         await world.scale(ONE, 1);
         await world.scale(TWO, 3);
         await world.untilTime(beganMs, world.checker.deadMs + 3000);
         await world.checker.untilAnsweredBy(EXPORTERS);
         await heal(world.lab);
-        heard();
+        received();
         await world.checker.untilAnsweredBy(EXPORTERS);
       });
     },
@@ -62,7 +62,7 @@ describeOnKernel("a fleet whose network breaks", () => {
     async () => {
       await world.suffer(async (beganMs) => {
         await die(world.lab, "hub/apiserver", "hub/hub");
-        const unheard = MEMBERS.map((it) => world.checker.mark("unheard", it));
+        const unseen = MEMBERS.map((it) => world.checker.mark("unheard", it));
         const unreachable = world.checker.mark("unreachable", ONE);
         await cut(world.lab, { around: ONE });
         await world.untilTime(beganMs, world.checker.deadMs);
@@ -72,7 +72,7 @@ describeOnKernel("a fleet whose network breaks", () => {
           );
         await aside();
         await revive(world.lab);
-        for (const end of unheard) end();
+        for (const end of unseen) end();
         await world.untilTime(beganMs, world.checker.deadMs + 3 * world.leaseMs);
         await aside();
         await heal(world.lab);

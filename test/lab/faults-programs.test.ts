@@ -82,12 +82,12 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
   it("drops nothing that serves while the hub is dead for longer than all leases", async () => {
     await world.suffer(async (beganMs) => {
       await die(world.lab, "hub/apiserver", "hub/hub");
-      const unheard = MEMBERS.map((it) => world.checker.mark("unheard", it));
+      const unseen = MEMBERS.map((it) => world.checker.mark("unheard", it));
       await world.scale(ONE, 3);
       await world.untilTime(beganMs, 2.5 * world.leaseMs);
       await world.checker.untilAnsweredBy(EXPORTERS);
       await revive(world.lab);
-      for (const end of unheard) end();
+      for (const end of unseen) end();
       await untilInView(ONE, 3);
     });
   });

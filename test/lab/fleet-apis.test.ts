@@ -80,7 +80,7 @@ async function dig(...words: readonly string[]): Promise<readonly string[]> {
   return text.split("\n").filter((it) => it !== "");
 }
 
-const told = (conditions: readonly Condition[] | undefined, type: string): string => {
+const reported = (conditions: readonly Condition[] | undefined, type: string): string => {
   const condition = conditions?.find((it) => it.type === type);
   return condition === undefined ? "" : `${condition.status} ${condition.reason}`;
 };
@@ -90,7 +90,7 @@ async function untilMcs(cluster: string, at: string, type: string, said: string)
     await lab.client(cluster),
     MCS_SERVICE_EXPORTS,
     objectKey(at, "hello"),
-    (it) => told(it.status?.conditions, type) === said,
+    (it) => reported(it.status?.conditions, type) === said,
   );
 }
 
@@ -99,7 +99,7 @@ async function untilFleet(cluster: string, at: string, type: string, said: strin
     await lab.client(cluster),
     FLEET_SERVICE_EXPORTS,
     objectKey(at, "hello"),
-    (it) => told(it.status?.conditions, type) === said,
+    (it) => reported(it.status?.conditions, type) === said,
   );
 }
 

@@ -182,7 +182,7 @@ export class FlowChecker implements AsyncDisposable {
       to: flow.to,
       why,
       said: this.#recorder.saidOf(flow.to?.address ?? "", flow.from, {
-        fromMs: flow.startedAtMs - TOLD_MS,
+        fromMs: flow.startedAtMs - REPORTED_MS,
         untilMs: flow.startedAtMs + 1000,
       }),
     }));
@@ -209,7 +209,7 @@ function addressIn({ topology }: TestLab, { spec }: ServiceImport): string | und
 }
 
 /** A flow is shown with the endpoint's changes in this time before it. Unit: milliseconds. */
-const TOLD_MS = 120_000;
+const REPORTED_MS = 120_000;
 
 function podOf({ name }: Named): string {
   return `flows-${name}`;

@@ -132,12 +132,12 @@ function receivedWithdrawal(
 ): number | undefined {
   const here = lastOf(imported.get(importer) ?? [], address, atMs);
   const source = cluster === importer ? own : view;
-  const told = lastOf(source, address, atMs);
-  const isHeard =
-    told !== undefined &&
-    !isAheadOf(here, told, source) &&
-    !marks.some((it) => it.cluster === importer && DEAFENING.has(it.kind) && isDuring(it, told.atMs));
-  const gone = [here, isHeard ? told : undefined].filter((it) => it?.isThere === false);
+  const reported = lastOf(source, address, atMs);
+  const isSeen =
+    reported !== undefined &&
+    !isAheadOf(here, reported, source) &&
+    !marks.some((it) => it.cluster === importer && DEAFENING.has(it.kind) && isDuring(it, reported.atMs));
+  const gone = [here, isSeen ? reported : undefined].filter((it) => it?.isThere === false);
   return gone.length === 0 ? undefined : Math.min(...gone.map((it) => it?.atMs ?? 0));
 }
 
@@ -147,15 +147,15 @@ const RECORD_LAG_MS = 1000;
 /** Whether the importer heard first that an endpoint is back. */
 function isAheadOf(
   here: EndpointChange | undefined,
-  told: EndpointChange,
+  reported: EndpointChange,
   source: readonly EndpointChange[],
 ): boolean {
-  if (here?.isThere !== true || here.atMs < told.atMs) return false;
+  if (here?.isThere !== true || here.atMs < reported.atMs) return false;
   return source.some(
     (it) =>
-      it.address === told.address &&
+      it.address === reported.address &&
       it.isThere &&
-      it.atMs > told.atMs &&
+      it.atMs > reported.atMs &&
       it.atMs <= here.atMs + RECORD_LAG_MS,
   );
 }
@@ -217,7 +217,7 @@ function isServable(
 ): boolean {
   const isCutOff = (cluster: string): boolean => hasMark(record, "unreachable", cluster, atMs);
   const sinceMs = atMs - limits.announcedMs;
-  const isTold = (it: EndpointChange): boolean =>
+  const isReported = (it: EndpointChange): boolean =>
     limits.announcedMs === 0 ||
     (it.atMs <= sinceMs &&
       !record.marks.some(
@@ -225,7 +225,7 @@ function isServable(
           [it.cluster, from, "hub"].includes(cluster) && fromMs <= atMs + limits.flowMs && untilMs >= sinceMs,
       ));
   return offeredAt(record.own, atMs, 0).some(
-    (it) => isTold(it) && (it.cluster === from || (!isCutOff(it.cluster) && !isCutOff(from))),
+    (it) => isReported(it) && (it.cluster === from || (!isCutOff(it.cluster) && !isCutOff(from))),
   );
 }
 

@@ -327,7 +327,7 @@ describeOnKernel("a Service that is global in two clusters", () => {
       );
       gliders.set(cluster, pods.find((it) => it.metadata.name.startsWith("glider"))?.metadata.name ?? "");
     }
-    const untilHeard = (cluster: string, expected: string) =>
+    const untilReceived = (cluster: string, expected: string) =>
       until(
         `${expected} in ${cluster}`,
         async () => {
@@ -338,7 +338,7 @@ describeOnKernel("a Service that is global in two clusters", () => {
         (it) => it === expected,
         { everyMs: 0 },
       );
-    for (const cluster of BOTH) await untilHeard(cluster, "Cluster-1 Cluster-2");
+    for (const cluster of BOTH) await untilReceived(cluster, "Cluster-1 Cluster-2");
     await lab.kubectl(ONE, [
       "annotate",
       "service",
@@ -347,8 +347,8 @@ describeOnKernel("a Service that is global in two clusters", () => {
       "station",
       "service.cilium.io/shared=false",
     ]);
-    await untilHeard(TWO, "Cluster-2");
-    await untilHeard(ONE, "Cluster-1 Cluster-2");
+    await untilReceived(TWO, "Cluster-2");
+    await untilReceived(ONE, "Cluster-1 Cluster-2");
   });
 
   it("leaves no slices of other clusters when it is not global any more", async () => {

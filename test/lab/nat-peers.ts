@@ -12,7 +12,7 @@ export interface Peer extends AsyncDisposable {
   /** Sends once, and waits for nothing. @param size - Of what the datagram holds. Unit: bytes. */
   send(address: string, port: number, size?: number): void;
   /** Senders whose datagrams arrived, each once, by address and port. */
-  heard(): readonly string[];
+  received(): readonly string[];
 }
 
 const PROGRAM = `
@@ -70,7 +70,7 @@ export async function startPeer(netns: string, port: number, type: "udp4" | "udp
       );
       return answer?.[3] ?? "";
     },
-    heard: () => [...new Set(lines.filter((it) => it[0] === "ask").map((it) => `${it[1]}/${it[2]}`))],
+    received: () => [...new Set(lines.filter((it) => it[0] === "ask").map((it) => `${it[1]}/${it[2]}`))],
     async [Symbol.asyncDispose]() {
       const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
       child.kill("SIGKILL");

@@ -34,12 +34,12 @@ describeOnKernel("the life of a pod", () => {
   const mount = [{ name: "shared", mountPath: "/shared" }];
 
   it("starts sidecars before the init containers after them, and ends them last and in reverse, with the work done", async () => {
-    const tell = (name: string) =>
+    const report = (name: string) =>
       `echo ${name} starts >>/shared/log; trap 'echo ${name} ends >>/shared/log; exit 0' TERM; touch /tmp/up; ` +
       "while :; do sleep 3600 & wait $!; done";
     const startupProbe = { exec: { command: ["test", "-e", "/tmp/up"] }, periodSeconds: 1 };
-    const first = { ...sidecar(tell("first"), "first"), volumeMounts: mount, startupProbe };
-    const second = { ...sidecar(tell("second"), "second"), volumeMounts: mount, startupProbe };
+    const first = { ...sidecar(report("first"), "first"), volumeMounts: mount, startupProbe };
+    const second = { ...sidecar(report("second"), "second"), volumeMounts: mount, startupProbe };
     const init = { ...script("echo init >>/shared/log", "init"), volumeMounts: mount };
     const reader = {
       ...sidecar("trap 'cat /shared/log; exit 0' TERM; while :; do sleep 3600 & wait $!; done", "reader"),
@@ -68,10 +68,10 @@ describeOnKernel("the life of a pod", () => {
   it("waits with an event for an address that has been free for two minutes", async () => {
     const waited =
       "FailedCreatePodSandBox: Failed to create pod sandbox: no address of the node's pod CIDR 10.97.0.0/24 has been free for 2 minutes";
-    let told: readonly string[] = [];
+    let reported: readonly string[] = [];
     // A busy machine may start the node and the pod so late that the time is over.
     for (const leftMs of [4000, 30_000]) {
-      if (told.length > 0) break;
+      if (reported.length > 0) break;
       await world.killNode();
       const freedMs = systemClock.now() - 120_000 + leftMs;
       const all = Array.from({ length: 254 }, (_, at) => [`10.97.0.${at + 1}`, freedMs]);
@@ -80,10 +80,10 @@ describeOnKernel("the life of a pod", () => {
       await world.createPod("addressless", [script(IDLE)]);
       const { status } = await world.untilReady("addressless");
       expect(status?.podIP).toMatch(/^10\.97\.0\./);
-      told = (await world.events("addressless")).filter((it) => it.startsWith("Failed"));
+      reported = (await world.events("addressless")).filter((it) => it.startsWith("Failed"));
       await world.deletePod("addressless");
     }
-    expect(told).toEqual([waited]);
+    expect(reported).toEqual([waited]);
   });
 
   it("counts a sidecar's readiness as the pod's", async () => {

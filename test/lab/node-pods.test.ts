@@ -151,8 +151,10 @@ describeOnKernel("a node of the lab", () => {
       script("trap 'echo told; exit 0' TERM; while :; do sleep 3600 & wait $!; done"),
     ]);
     await world.createPod("deaf", [script("trap '' TERM; while :; do sleep 3600; done")]);
-    const [told, deaf] = [await world.untilReady("told"), await world.untilReady("deaf")];
-    const processes = [told, deaf].flatMap((it) => readShimReport(world.runFolder(it, "main")).process ?? []);
+    const [reported, deaf] = [await world.untilReady("told"), await world.untilReady("deaf")];
+    const processes = [reported, deaf].flatMap(
+      (it) => readShimReport(world.runFolder(it, "main")).process ?? [],
+    );
     await Promise.all([world.deletePod("told"), world.deletePod("deaf")]);
     expect(processes.map((it) => isRunning(it))).toEqual([false, false]);
     expect(world.processes()).toEqual([]);

@@ -36,7 +36,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     readonly protocol: string;
     readonly closed: Promise<void>;
     send(channel: number, text: string): void;
-    heard(channel: number, text: string): Promise<void>;
+    received(channel: number, text: string): Promise<void>;
     status(): unknown;
   }
 
@@ -45,7 +45,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     const socket = new WebSocket(url, [...protocols], tls());
     const channels = new Map<number, string>();
     const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
-    const heard = (channel: number, text: string): Promise<void> =>
+    const received = (channel: number, text: string): Promise<void> =>
       new Promise((resolve, reject) => {
         const look = (): void => {
           if (channels.get(channel)?.includes(text) === true) resolve();
@@ -68,7 +68,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       channels,
       protocol: socket.protocol,
       closed,
-      heard,
+      received,
       send: (channel, text) =>
         socket.send(Buffer.concat([Buffer.from([channel]), Buffer.from(text, "latin1")])),
       status: (): unknown => JSON.parse(channels.get(3) ?? "null") as unknown,
@@ -138,7 +138,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       const session = await open(
         exec(["sh", "-c", "tty; read line; stty size; exit 5"], "stdin=true&stdout=true&tty=true"),
       );
-      await session.heard(1, "/dev/pts/");
+      await session.received(1, "/dev/pts/");
       session.send(4, JSON.stringify({ Width: 99, Height: 33 }));
       session.send(0, "go\n");
       await session.closed;
@@ -209,7 +209,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
   it("forwards a port to the pod's own loopback, with the port in front of each channel", async () => {
     const session = await open(`${POD}/portforward?ports=8080`, ["v4.channel.k8s.io"]);
     session.send(0, "GET /through HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n");
-    await session.heard(0, "/shell saw 127.0.0.1 ask GET /through");
+    await session.received(0, "/shell saw 127.0.0.1 ask GET /through");
     expect(session.channels.get(0)?.slice(0, 2)).toBe("\u0090\u001f");
   });
 
@@ -217,7 +217,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     const session = await open(`${POD}/attach?container=main&stdout=true&stderr=true`);
     const printing = await open(exec(["sh", "-c", "echo later > /proc/1/fd/1"]));
     await printing.closed;
-    await session.heard(1, "later");
+    await session.received(1, "later");
     expect(session.channels.get(1)).not.toContain("first");
   });
 
@@ -260,7 +260,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     const query = "container=main&stdin=true&stdout=true&tty=true";
     const session = await open(`/api/v1/namespaces/default/pods/survivor/attach?${query}`);
     session.send(0, "still here\n");
-    await session.heard(1, "<still here>");
+    await session.received(1, "<still here>");
     expect(world.pod("survivor")?.status?.containerStatuses?.[0]?.restartCount).toBe(0);
     await world.deletePod("survivor");
   });
@@ -274,7 +274,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     );
     session.send(0, "12345");
     session.send(255, "\u0000");
-    await session.heard(1, "5\n");
+    await session.received(1, "5\n");
     await world.until("once", (it) => it?.status?.phase === "Succeeded");
     await world.deletePod("once");
   });

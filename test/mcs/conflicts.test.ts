@@ -39,9 +39,9 @@ describe("exports of one service by several clusters", () => {
   it("all report a conflict, or none does; invalid ones report none", () => {
     fc.assert(
       fc.property(anyExports, (exports) => {
-        const { valid, isTold, conflicts } = runPipeline(exports);
+        const { valid, isReported, conflicts } = runPipeline(exports);
         for (const [cluster, reason] of valid)
-          expect(isTold.get(cluster)).toBe(reason === "Valid" && conflicts.size > 0);
+          expect(isReported.get(cluster)).toBe(reason === "Valid" && conflicts.size > 0);
       }),
       { seed: SEED, numRuns: CASES },
     );
@@ -54,7 +54,7 @@ describe("exports of one service by several clusters", () => {
           fc.tuple(fc.constant(exports), fc.shuffledSubarray([...exports], { minLength: exports.length })),
         ),
         ([exports, shuffled]) => {
-          const { valid: _unordered, isTold: _told, ...outcome } = runPipeline(shuffled);
+          const { valid: _unordered, isReported: _reported, ...outcome } = runPipeline(shuffled);
           expect(runPipeline(exports)).toMatchObject(outcome);
         },
       ),

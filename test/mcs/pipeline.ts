@@ -34,7 +34,7 @@ const NAME = "hello";
 /** What the planners make of it, in the oracle's words. */
 export interface Outcome extends Verdict {
   /** By cluster: whether its export has a conflict. */
-  readonly isTold: ReadonlyMap<string, boolean>;
+  readonly isReported: ReadonlyMap<string, boolean>;
   /** The Service that carries the VIP; undefined for headless imports. */
   readonly derived: Applied<Service> | undefined;
 }
@@ -128,7 +128,7 @@ function dated(condition: NewCondition): Condition {
 
 function readConditions(
   answered: readonly { readonly cluster: string; readonly conditions: readonly NewCondition[] }[],
-): Pick<Outcome, "valid" | "conflicts" | "isTold"> {
+): Pick<Outcome, "valid" | "conflicts" | "isReported"> {
   const find = (of: readonly NewCondition[], type: string) => of.find((it) => it.type === type);
   const conflicts = answered.map((it) => find(it.conditions, "Conflict"));
   return {
@@ -141,7 +141,7 @@ function readConditions(
         .flatMap((it) => it?.reason.split(",") ?? [])
         .map((it) => parseReason(it)),
     ),
-    isTold: new Map(answered.map((it, at) => [it.cluster, conflicts[at]?.status === "True"] as const)),
+    isReported: new Map(answered.map((it, at) => [it.cluster, conflicts[at]?.status === "True"] as const)),
   };
 }
 

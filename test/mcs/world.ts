@@ -129,8 +129,8 @@ function expectedExports(verdicts: ReadonlyMap<string, Verdict>, cluster: string
     [...verdicts].flatMap(([namespace, { valid, conflicts }]) => {
       const reason = valid.get(cluster);
       if (reason === undefined) return [];
-      const told = reason !== "Valid" ? "" : [...conflicts].toSorted().join() || "NoConflicts";
-      return [[objectKey(namespace, NAME), `${reason} ${told}`] as const];
+      const reported = reason !== "Valid" ? "" : [...conflicts].toSorted().join() || "NoConflicts";
+      return [[objectKey(namespace, NAME), `${reason} ${reported}`] as const];
     }),
   );
 }

@@ -101,13 +101,13 @@ describe("the cluster set's own DNS as a provider", () => {
         { metadata: { namespace: VIEW_NAMESPACE, name: label }, spec: { ttl: 7 } },
         { fieldManager: "another-manager" },
       );
-      const told = Promise.withResolvers<void>();
+      const reported = Promise.withResolvers<void>();
       using _subscription = provider.subscribe((changed) => {
-        if (changed === label) told.resolve();
+        if (changed === label) reported.resolve();
       });
       await client.delete(TRAFFIC_ROUTES, key);
       // The controller hears of it, and so asks again.
-      await told.promise;
+      await reported.promise;
     },
   };
   describeProvider(() => world);

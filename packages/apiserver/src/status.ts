@@ -161,7 +161,7 @@ export interface FieldError {
 }
 
 /** The limit of reported errors, so that a response is not much longer than the invalid object. */
-export const MAX_TOLD_ERRORS = 1000;
+export const MAX_REPORTED_ERRORS = 1000;
 
 /** 422 with one cause per field, of the first thousand. `kind` is the Kind, not the plural. */
 export function invalid(
@@ -170,7 +170,7 @@ export function invalid(
   name: string,
   found: readonly FieldError[],
 ): StatusError {
-  const errors = found.slice(0, MAX_TOLD_ERRORS);
+  const errors = found.slice(0, MAX_REPORTED_ERRORS);
   // A repeated error appears once in the message, but as separate causes.
   const texts = [...new Set(errors.map((it) => `${it.field}: ${it.message}`))];
   if (found.length > errors.length) texts.push("and more");

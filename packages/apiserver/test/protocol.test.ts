@@ -42,7 +42,7 @@ interface Event {
   readonly type: string;
   readonly object: Json;
 }
-function told(events: readonly Event[]): string[] {
+function shown(events: readonly Event[]): string[] {
   return events.map(({ type, object }) => `${type} ${object.metadata.name ?? object.reason ?? ""}`.trim());
 }
 const MERGE = "application/merge-patch+json";
@@ -172,7 +172,7 @@ describe("watches", () => {
     await patch(maps("/a"), MERGE, { data: { x: "1" } });
     await test.call("DELETE", maps("/a"));
     const events = await watch(maps(), `resourceVersion=${from}`);
-    expect(told(events)).toEqual(["ADDED a", "MODIFIED a", "DELETED a"]);
+    expect(shown(events)).toEqual(["ADDED a", "MODIFIED a", "DELETED a"]);
     const revisions = events.map((it) => Number(it.object.metadata.resourceVersion));
     expect(revisions).toEqual(revisions.toSorted((a, b) => a - b));
     expect(revisions[0]).toBe(Number(made.json.metadata.resourceVersion));
@@ -182,15 +182,15 @@ describe("watches", () => {
 
   it("begin with the present state if no revision is given", async () => {
     await post(maps(), configMap("a"));
-    expect(told(await watch(maps(), ""))).toEqual(["ADDED a"]);
-    expect(told(await watch(maps(), "resourceVersion=0"))).toEqual(["ADDED a"]);
+    expect(shown(await watch(maps(), ""))).toEqual(["ADDED a"]);
+    expect(shown(await watch(maps(), "resourceVersion=0"))).toEqual(["ADDED a"]);
   });
 
   it("end the initial state by a bookmark when the client streams its list", async () => {
     await post(maps(), configMap("a"));
     const query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     const events = await watch(maps(), query);
-    expect(told(events).slice(0, 2)).toEqual(["ADDED a", "BOOKMARK"]);
+    expect(shown(events).slice(0, 2)).toEqual(["ADDED a", "BOOKMARK"]);
     expect(events[1]?.object).toMatchObject({
       kind: "ConfigMap",
       apiVersion: "v1",
@@ -207,7 +207,7 @@ describe("watches", () => {
     await patch(maps("/a"), MERGE, { data: { x: "1" } });
     await patch(maps("/a"), MERGE, { metadata: { labels: { on: null } } });
     const events = await watch(maps(), `resourceVersion=${from}&labelSelector=on%3Dyes`);
-    expect(told(events)).toEqual(["ADDED a", "MODIFIED a", "DELETED a"]);
+    expect(shown(events)).toEqual(["ADDED a", "MODIFIED a", "DELETED a"]);
   });
 
   it("answer 200 and one ERROR of code 410 if the revision has expired", async () => {

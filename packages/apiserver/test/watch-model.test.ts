@@ -214,7 +214,7 @@ function thing(namespace: string, name: string, red: boolean): ApiObject {
   };
 }
 
-function told(events: readonly Received[]): string[] {
+function reported(events: readonly Received[]): string[] {
   return events
     .filter((it) => it.type !== "BOOKMARK")
     .map(
@@ -231,7 +231,7 @@ describe("watching", () => {
         await world.run(steps);
         world.drainAll();
         for (const { sink, from, scope: wanted } of world.watchers) {
-          expect(told(sink.events)).toEqual(world.expected(from, wanted));
+          expect(reported(sink.events)).toEqual(world.expected(from, wanted));
         }
       }),
       { numRuns: 150 },

@@ -102,13 +102,13 @@ function whyNot(budget: ApiObject): string {
   const { currentHealthy = 0, desiredHealthy = 0 }: BudgetStatus = statusOf(budget);
   const { name } = budget.metadata;
   const { status, reason, message = "" } = conditionOf(budget, "DisruptionAllowed") ?? {};
-  const isTold = status === "False" && message !== "";
+  const isReported = status === "False" && message !== "";
   const subject = `The disruption budget ${name}`;
-  if (isTold && reason === "SyncFailed")
+  if (isReported && reason === "SyncFailed")
     return `${subject} does not allow evicting pods currently because it failed sync: ${message}`;
   if (currentHealthy <= desiredHealthy)
     return `${subject} needs ${desiredHealthy} healthy pods and has ${currentHealthy} currently`;
-  const detail = isTold ? ` (${reason}): ${message}` : "";
+  const detail = isReported ? ` (${reason}): ${message}` : "";
   return `${subject} does not allow evicting pods currently${detail}`;
 }
 

@@ -11,7 +11,7 @@ export function planCrdStatus(crd: Crd, others: readonly Crd[], nowMs: number): 
   const before = crd.status ?? {};
   const { accepted, conflict } = acceptNames(crd, others);
   const { condition: approval } = approvalOf(crd);
-  const planned: readonly (Told | undefined)[] = [
+  const planned: readonly (Reported | undefined)[] = [
     conflict ?? NO_CONFLICTS,
     conflict === undefined || isEstablished(crd) ? ESTABLISHED : NOT_ACCEPTED,
     approval,
@@ -40,41 +40,41 @@ export function storedVersionsOf({
   return [...new Set([...(status?.storedVersions ?? []), ...storage.map((it) => it.name)])];
 }
 
-type Told = Omit<CrdCondition, "lastTransitionTime">;
+type Reported = Omit<CrdCondition, "lastTransitionTime">;
 
-const NO_CONFLICTS: Told = {
+const NO_CONFLICTS: Reported = {
   type: "NamesAccepted",
   status: "True",
   reason: "NoConflicts",
   message: "no conflicts found",
 };
-const ESTABLISHED: Told = {
+const ESTABLISHED: Reported = {
   type: "Established",
   status: "True",
   reason: "InitialNamesAccepted",
   message: "the initial names have been accepted",
 };
-const NOT_ACCEPTED: Told = {
+const NOT_ACCEPTED: Reported = {
   type: "Established",
   status: "False",
   reason: "NotAccepted",
   message: "not all names are accepted",
 };
-const TERMINATING: Told = {
+const TERMINATING: Reported = {
   type: "Terminating",
   status: "True",
   reason: "InstanceDeletionInProgress",
   message: "CustomResource deletion is in progress",
 };
 
-const MARKED: Told = {
+const MARKED: Reported = {
   type: "Terminating",
   status: "True",
   reason: "InstanceDeletionPending",
   message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
 };
 
-function withTransition(planned: Told, before: readonly CrdCondition[], nowMs: number): CrdCondition {
+function withTransition(planned: Reported, before: readonly CrdCondition[], nowMs: number): CrdCondition {
   const known = before.find((it) => it.type === planned.type);
   const isSame = known?.status === planned.status;
   return { ...planned, lastTransitionTime: isSame ? known.lastTransitionTime : timestamp(nowMs) };
@@ -90,7 +90,7 @@ export function terminating({ status = {} }: Crd, nowMs: number): CrdStatus {
 function acceptNames(
   crd: Crd,
   others: readonly Crd[],
-): { readonly accepted: Partial<CrdNames>; readonly conflict: Told | undefined } {
+): { readonly accepted: Partial<CrdNames>; readonly conflict: Reported | undefined } {
   const inGroup = others.filter(
     (it) => it.spec.group === crd.spec.group && it.metadata.name !== crd.metadata.name,
   );
@@ -104,7 +104,7 @@ function acceptNames(
     kind: "",
     ...before,
   };
-  let conflict: Told | undefined;
+  let conflict: Reported | undefined;
   const take = (
     names: Partial<CrdNames>,
     reason: string,

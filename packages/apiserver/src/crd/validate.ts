@@ -130,8 +130,8 @@ function unlessKind(field: string, value: string): FieldError[] {
   const problems = value === "" ? [] : dns1035Problems(value.toLowerCase());
   const [first, ...others] = problems;
   if (first === undefined) return [];
-  const told = [`may have mixed case, but should otherwise match: ${first}`, ...others];
-  return problemsAt(`spec.names.${field}`, value, told);
+  const reported = [`may have mixed case, but should otherwise match: ${first}`, ...others];
+  return problemsAt(`spec.names.${field}`, value, reported);
 }
 
 function problemsAt(field: string, value: string, problems: NameProblems): FieldError[] {

@@ -116,8 +116,8 @@ export class PlainForm implements Form {
     const { listKind: kind, isCustom } = this.#definition;
     const items = entries.map((it) => this.item(it));
     // Lists of custom resources always have `continue`, even if empty.
-    const told = isCustom ? { continue: "", ...metadata } : metadata;
-    const head = { kind, apiVersion: this.#apiVersion, metadata: told };
+    const reported = isCustom ? { continue: "", ...metadata } : metadata;
+    const head = { kind, apiVersion: this.#apiVersion, metadata: reported };
     if (isNullIfEmpty && items.length === 0)
       return Buffer.from(JSON.stringify({ ...head, items: null }), "utf8");
     return listBytes(head, isCustom ? items : items.map((it) => this.#bare(it)));

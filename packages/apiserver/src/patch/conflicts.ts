@@ -1,5 +1,5 @@
 import { byText } from "@fairlead/base/text.ts";
-import { applyConflict, MAX_TOLD_ERRORS, type StatusError } from "#status.ts";
+import { applyConflict, MAX_REPORTED_ERRORS, type StatusError } from "#status.ts";
 import { renderPath } from "./field-set.ts";
 import type { Manager } from "./managers.ts";
 
@@ -12,7 +12,7 @@ export interface FieldConflict {
 /** 409 with one cause per field, worded as upstream does; of very many, the first. */
 export function conflictError(conflicts: readonly FieldConflict[]): StatusError {
   const named = conflicts
-    .slice(0, MAX_TOLD_ERRORS)
+    .slice(0, MAX_REPORTED_ERRORS)
     .map(({ manager, path }) => ({ manager: renderManager(manager), path, field: renderPath(path) }))
     .toSorted((a, b) => byText(a.manager, b.manager) || byPath(a.path, b.path));
   const causes = named.map(({ manager, field }) => ({

@@ -1,6 +1,6 @@
 import { isObject, jsonKey, sameJson } from "@fairlead/base/json.ts";
 import type { ObjectMeta, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
-import { type FieldError, MAX_TOLD_ERRORS } from "#status.ts";
+import { type FieldError, MAX_REPORTED_ERRORS } from "#status.ts";
 import { labelValueProblems, qualifiedNameProblems, subdomainProblems } from "#values/names.ts";
 import type { ResourceDefinition, Strategy } from "./types.ts";
 import type { ApiObject } from "#values/object.ts";
@@ -77,7 +77,7 @@ function validateLabels(labels: ObjectMeta["labels"] = {}): FieldError[] {
     const value = labels[key] ?? "";
     for (const it of qualifiedNameProblems(key)) errors.push(invalidValue("metadata.labels", key, it));
     for (const it of labelValueProblems(value)) errors.push(invalidValue("metadata.labels", value, it));
-    if (errors.length > MAX_TOLD_ERRORS) break;
+    if (errors.length > MAX_REPORTED_ERRORS) break;
   }
   return errors;
 }
@@ -86,7 +86,7 @@ function validateAnnotations(annotations: ObjectMeta["annotations"]): FieldError
   const errors: FieldError[] = [];
   let bytes = 0;
   for (const [key, value] of Object.entries(annotations ?? {})) {
-    if (errors.length <= MAX_TOLD_ERRORS)
+    if (errors.length <= MAX_REPORTED_ERRORS)
       errors.push(...invalidValues("metadata.annotations", key, qualifiedNameProblems(key.toLowerCase())));
     bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
   }

@@ -43,7 +43,7 @@ export function command(): Program {
       });
       await server.start();
       process.stdout.write(`serving on port ${server.port}\n`);
-      await serveUntilTold(parseWhole("--drain", flags.drain));
+      await serveUntilStopped(parseWhole("--drain", flags.drain));
       await server[Symbol.asyncDispose]();
     });
 }
@@ -77,14 +77,14 @@ function identity() {
  * Resolves `drainMs` after SIGTERM or SIGINT, and at once on a second one. Until then everything is served as before,
  * because connections keep arriving until the fleet has noticed that this pod terminates.
  */
-async function serveUntilTold(drainMs: number): Promise<void> {
+async function serveUntilStopped(drainMs: number): Promise<void> {
   const now = new AbortController();
   await new Promise<void>((resolve) => {
     const keepAlive = setInterval(() => {}, 1 << 30);
-    let told = false;
+    let reported = false;
     const onSignal = (): void => {
-      if (told) now.abort();
-      told = true;
+      if (reported) now.abort();
+      reported = true;
       clearInterval(keepAlive);
       resolve();
     };

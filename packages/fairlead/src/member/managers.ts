@@ -149,8 +149,8 @@ async function untilToken(
     kind: "ready",
     problem: () => `${tokenFile} is empty`,
   });
-  for (let isTold = false; !(await hasToken()); isTold = true) {
-    if (!isTold) log.info("waiting for the token", { file: tokenFile });
+  for (let isReported = false; !(await hasToken()); isReported = true) {
+    if (!isReported) log.info("waiting for the token", { file: tokenFile });
     await delay(clock, TOKEN_RETRY_MS, signal);
   }
 }

@@ -45,7 +45,7 @@ export interface MergedService {
  */
 export function mergeExports(
   exports: readonly ExportedService[],
-  isTold: (of: ExportedService) => boolean = () => true,
+  isReported: (of: ExportedService) => boolean = () => true,
 ): MergedService | undefined {
   const ordered = exports.toSorted(byAge);
   const [oldest] = ordered;
@@ -77,8 +77,8 @@ export function mergeExports(
         }))
         .toSorted((a, b) => byText(a.cluster, b.cluster)),
     },
-    conflicts: findConflicts(ordered, isTold),
-    affinityConflict: findAffinityConflict(ordered, isTold),
+    conflicts: findConflicts(ordered, isReported),
+    affinityConflict: findAffinityConflict(ordered, isReported),
   };
 }
 
@@ -93,10 +93,10 @@ function shareOf({
 /** An export without the annotation has no opinion: the oldest that has one decides. */
 function findAffinityConflict(
   ordered: readonly ExportedService[],
-  isTold: (of: ExportedService) => boolean,
+  isReported: (of: ExportedService) => boolean,
 ): string | undefined {
   const said = ordered.flatMap((of) => (of.affinity === undefined ? [] : [{ of, value: of.affinity }]));
-  return describeConflict("affinities", said, isTold);
+  return describeConflict("affinities", said, isReported);
 }
 
 /** Oldest to newest: a port joins when neither its name nor its protocol and number is taken. */
@@ -205,14 +205,14 @@ function portSet(of: ExportedService): string[] {
 
 function findConflicts(
   ordered: readonly ExportedService[],
-  isTold: (of: ExportedService) => boolean,
+  isReported: (of: ExportedService) => boolean,
 ): Conflict[] {
   return RULES.flatMap(({ reason, what, of: property }) => {
     const said = ordered.flatMap((of) => {
       const value = property(of);
       return value === undefined ? [] : [{ of, value }];
     });
-    const message = describeConflict(what, said, isTold);
+    const message = describeConflict(what, said, isReported);
     return message === undefined ? [] : [{ reason, message }];
   }).toSorted((a, b) => byText(a.reason, b.reason));
 }
@@ -226,14 +226,14 @@ interface Opinion {
 function describeConflict(
   what: string,
   said: readonly Opinion[],
-  isTold: (of: ExportedService) => boolean,
+  isReported: (of: ExportedService) => boolean,
 ): string | undefined {
   const [winner] = said;
   const others = said.filter((it) => !sameJson(it.value, winner?.value));
   if (winner === undefined || others.length === 0) return undefined;
-  const tell = ({ of, value }: Opinion): string =>
-    isTold(of) ? `${of.cluster} has ${show(value)}` : "a cluster that does not export here has others";
-  return `${what} differ: ${tell(winner)} and wins; ${[...new Set(others.map(tell))].join(", ")}`;
+  const report = ({ of, value }: Opinion): string =>
+    isReported(of) ? `${of.cluster} has ${show(value)}` : "a cluster that does not export here has others";
+  return `${what} differ: ${report(winner)} and wins; ${[...new Set(others.map(report))].join(", ")}`;
 }
 
 function show(value: unknown): string {

@@ -10,19 +10,22 @@ export interface ResourceUsage {
   readonly available: Readonly<Record<string, string>>;
 }
 
-const TOLD = new Set(["cpu", "memory"]);
+const REPORTED = new Set(["cpu", "memory"]);
 const NONE: Amounts = new Map();
 
 export function resourceUsageOf(nodes: Iterable<Node>, pods: Iterable<Pod>, nowMs: number): ResourceUsage {
   let [capacity, allocatable, requested] = [NONE, NONE, NONE];
   for (const { status = {} } of nodes) {
-    capacity = sum(capacity, told(amountsAt({ ...status }, "capacity")));
-    allocatable = sum(allocatable, told(amountsAt({ ...status }, "allocatable")));
+    capacity = sum(capacity, reported(amountsAt({ ...status }, "capacity")));
+    allocatable = sum(allocatable, reported(amountsAt({ ...status }, "allocatable")));
   }
   for (const pod of pods) {
     // What waits for a node uses none of them.
     if (pod.spec?.nodeName === undefined || pod.spec.nodeName === "") continue;
-    requested = sum(requested, told(podEvaluator.usage({ apiVersion: "v1", kind: "Pod", ...pod }, nowMs)));
+    requested = sum(
+      requested,
+      reported(podEvaluator.usage({ apiVersion: "v1", kind: "Pod", ...pod }, nowMs)),
+    );
   }
   return {
     capacity: textsOf(capacity),
@@ -31,6 +34,6 @@ export function resourceUsageOf(nodes: Iterable<Node>, pods: Iterable<Pod>, nowM
   };
 }
 
-function told(amounts: Amounts): Amounts {
-  return pick(amounts, (name) => TOLD.has(name));
+function reported(amounts: Amounts): Amounts {
+  return pick(amounts, (name) => REPORTED.has(name));
 }

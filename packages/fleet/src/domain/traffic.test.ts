@@ -36,12 +36,12 @@ describe("annotations of an export (C3)", () => {
     [{ exportTo: "" }, "fairlead.dev/export-to: must be a comma-separated list of members"],
     [{ exportTo: "a,,b" }, "fairlead.dev/export-to: must be a comma-separated list of members"],
     [{ exportTo: "A" }, 'got "A"'],
-  ])("%j are refused by name, and the last valid value holds", (of, told) => {
+  ])("%j are refused by name, and the last valid value holds", (of, reported) => {
     const before: ExportTraffic = { weight: 5, priority: 2, affinity: "remote", exportTo: ["x"] };
     const { traffic, problems } = mcs(of, before);
     const [key] = Object.keys(of) as (keyof ExportTraffic)[];
     expect(problems).toHaveLength(1);
-    expect(problems[0]).toContain(told);
+    expect(problems[0]).toContain(reported);
     expect(problems[0]).toContain(`; using ${String(before[key ?? "weight"])}`);
     expect(traffic).toEqual({ [key ?? ""]: before[key ?? "weight"] });
   });

@@ -46,8 +46,8 @@ function describeLoss(
     const { field, mine, theirs, outcome } = loss;
     if (mine === theirs) return [];
     const own = `${field} of ${of.namespace}/${of.name} is ${show(mine)} in cluster ${of.cluster}`;
-    const isTold = winner !== undefined && isFor(winner, of.cluster);
-    const others = isTold
+    const isReported = winner !== undefined && isFor(winner, of.cluster);
+    const others = isReported
       ? `${show(theirs)} in cluster ${winner.cluster}, whose export is older and wins`
       : "another in a cluster that does not export here, and wins";
     return [`${own} and ${others}: ${outcome}`];

@@ -14,10 +14,10 @@ export function unknownAnnotations(
     .filter((it) => it.startsWith(PREFIX) && !known.includes(it))
     .toSorted(byText);
   if (unknown.length === 0) return [];
-  const told = unknown.slice(0, LONGEST_LIST).map((it) => {
+  const reported = unknown.slice(0, LONGEST_LIST).map((it) => {
     const like = nearest(it, known);
     return `${it} has no effect on a ${kind}${like === undefined ? "" : `, did you mean ${like}?`}`;
   });
-  const more = unknown.length > told.length ? [`and ${unknown.length - told.length} more`] : [];
-  return [{ reason: "UnknownAnnotation", message: [...told, ...more].join("; ") }];
+  const more = unknown.length > reported.length ? [`and ${unknown.length - reported.length} more`] : [];
+  return [{ reason: "UnknownAnnotation", message: [...reported, ...more].join("; ") }];
 }

@@ -56,20 +56,20 @@ export function createFleetGauges(
   const gauges = new Map<Name, GaugeMetric>();
   for (const [name, [labels, help]] of Object.entries(GAUGES))
     gauges.set(name as Name, metrics.gauge({ name: `${PREFIX}_${name}`, labels: [...labels], help }));
-  let told: readonly Sample[] = [];
-  const tell = (samples: readonly Sample[]): void => {
-    for (const { name, labels } of told) gauges.get(name)?.remove(labels);
+  let reported: readonly Sample[] = [];
+  const report = (samples: readonly Sample[]): void => {
+    for (const { name, labels } of reported) gauges.get(name)?.remove(labels);
     for (const { name, labels, value } of samples) gauges.get(name)?.set(labels, value);
-    told = samples;
+    reported = samples;
   };
   const reading = metrics.onRender(() => {
     const silences = (member: string): number | undefined => leases.silenceMs(member, clock.monotonic());
-    tell(readSamples(fleet, silences));
+    report(readSamples(fleet, silences));
   });
   return {
     [Symbol.dispose]: () => {
       reading[Symbol.dispose]();
-      tell([]);
+      report([]);
     },
   };
 }

@@ -89,7 +89,7 @@ class Reader {
   readonly problems: string[] = [];
   readonly #world: World;
   readonly #newest = new Map<string, number>();
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   constructor(world: World) {
     this.#world = world;
   }
@@ -97,7 +97,7 @@ class Reader {
     const problem = this.#problemOf(key, before, after);
     if (problem !== undefined) this.problems.push(`${key}: ${problem}`);
     const [was, is] = [before, after].map((it) => it?.metadata.uid ?? "");
-    if (after === undefined && this.#world.gone.has(was ?? "")) this.#told.add(was ?? "");
+    if (after === undefined && this.#world.gone.has(was ?? "")) this.#reported.add(was ?? "");
     if (after === undefined) this.seen.delete(key);
     else this.seen.set(key, after);
     if (is !== "") this.#newest.set(is ?? "", Number(after?.metadata.resourceVersion));
@@ -106,7 +106,7 @@ class Reader {
     if (versionOf(before) !== versionOf(this.seen.get(key))) return "changes from what it was not";
     if (after !== undefined) {
       const { uid = "", resourceVersion } = after.metadata;
-      if (this.#told.has(uid)) return "comes back";
+      if (this.#reported.has(uid)) return "comes back";
       return Number(resourceVersion) < (this.#newest.get(uid) ?? 0) ? "goes back in time" : undefined;
     }
     return this.#mayGo(this.seen.get(key)) ? undefined : "is withdrawn";

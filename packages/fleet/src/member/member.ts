@@ -137,7 +137,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     informer.start(running);
   }
   await Promise.all([...here, ...nodesOf(session)].map((it) => it.synced(running)));
-  await untilHeardOf(session, mailbox, running);
+  await untilKnown(session, mailbox, running);
   const probe = options.probe ?? tcpProbe(deps.clock);
   const probes = stack.use(new Probes(session, probe));
   const work = createWork(session, probes, { flow: flowProbe(probe, deps.clock), lookup: dnsLookup() });
@@ -148,19 +148,19 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   }
   // The lease stands for the endpoints of this cluster: who does not export them does not vouch for them.
   if (runs(part, "member-net")) {
-    const heard = {
+    const received = {
       onBack: () => makeAllDue(work),
       onSilent: () => {
         probes.doubt();
         for (const it of work) it.onSilence?.(true);
       },
-      onHeard: (leaseMs: number) => {
+      onAnswer: (leaseMs: number) => {
         probes.trust(leaseMs);
         for (const it of work) it.onSilence?.(false);
       },
       onRestored: () => options.onRestored?.(),
     };
-    const lease = keepLease({ ...session, probes }, heard, running);
+    const lease = keepLease({ ...session, probes }, received, running);
     stack.defer(async () => {
       stop.abort();
       await lease;
@@ -201,7 +201,7 @@ function addressInformers({ ranges, mesh, nodeAgents }: Session): Informer<KubeO
 }
 
 /** Until the hub told what is in the mailbox: it may be away for long, and pods do not wait for it. */
-async function untilHeardOf(
+async function untilKnown(
   session: Session,
   mailbox: readonly Informer<KubeObject>[],
   signal: AbortSignal,

@@ -147,7 +147,7 @@ export class Reachability implements Disposable {
     const lateMs = silence === undefined ? OVERTAKEN_MS : 0;
     for (const it of this.#underWay) {
       const isLost = it.isAnswered
-        ? silence !== undefined && it.heardMs < silence.sinceMs
+        ? silence !== undefined && it.seenMs < silence.sinceMs
         : it.sentMs < answered.sentMs - lateMs;
       if (isLost) it.lose();
     }
@@ -164,14 +164,14 @@ export class Exchange implements Disposable {
   readonly #asked: AbortSignal | undefined;
   readonly #onEnd: () => void;
   readonly #onAbort = (): void => this.#stop.abort(this.#asked?.reason);
-  #heardMs: number;
+  #seenMs: number;
 
   constructor(clock: Clock, asked: AbortSignal | undefined, onEnd: () => void) {
     this.#clock = clock;
     this.#asked = asked;
     this.#onEnd = onEnd;
     this.sentMs = clock.monotonic();
-    this.#heardMs = this.sentMs;
+    this.#seenMs = this.sentMs;
     if (asked?.aborted === true) this.#onAbort();
     else asked?.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -182,12 +182,12 @@ export class Exchange implements Disposable {
   }
 
   /** When something of its response came last; at first, when it was sent. On the monotonic clock. */
-  get heardMs(): number {
-    return this.#heardMs;
+  get seenMs(): number {
+    return this.#seenMs;
   }
 
   hear(): void {
-    this.#heardMs = this.#clock.monotonic();
+    this.#seenMs = this.#clock.monotonic();
   }
 
   lose(): void {

@@ -56,12 +56,12 @@ describe("a controller", () => {
   it("logs an unreachable API server once, however many reconciles fail", async () => {
     client.seed(CONFIG_MAPS, ...["one", "two", "three"].map((it) => configMap(it)));
     const lines: string[] = [];
-    const tell = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
+    const report = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
     const log: Logger = {
       debug: () => {},
-      info: tell("info"),
-      warn: tell("warn"),
-      error: tell("error"),
+      info: report("info"),
+      warn: report("warn"),
+      error: report("error"),
       child: () => log,
     };
     let isAway = true;
@@ -240,10 +240,10 @@ describe("a controller", () => {
       await note(key);
     });
     for (const key of keys) controller.enqueue(key);
-    const heardAfter = await new Promise<number>((resolve) => {
+    const seenAfter = await new Promise<number>((resolve) => {
       setImmediate(() => resolve(passes.length));
     });
-    expect(heardAfter).toBeLessThan(50);
+    expect(seenAfter).toBeLessThan(50);
     await controller.idle(AbortSignal.timeout(10_000));
     expect(passes).toHaveLength(keys.length);
   });

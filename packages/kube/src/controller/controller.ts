@@ -152,9 +152,9 @@ class QueueController implements Controller {
 
   /** All keys fail repeatedly for one reason: it is logged once as an error. */
   #noteOutage(key: ObjectKey, fields: object): void {
-    const isTold = this.#waiting.size > 0;
+    const isReported = this.#waiting.size > 0;
     this.#waiting.add(key);
-    if (isTold) this.#deps.log.debug("reconcile failed", { ...fields });
+    if (isReported) this.#deps.log.debug("reconcile failed", { ...fields });
     else this.#deps.log.error("reconciles fail until an API server answers", { ...fields });
   }
 

@@ -39,46 +39,46 @@ async function started(options: InformerOptions<ConfigMap> = {}) {
   informer.start(forever);
   await clock.advance(0);
   const names = (): string[] => [...informer.store.list()].map((it) => it.metadata.name).toSorted();
-  const told = (): string[] =>
+  const reported = (): string[] =>
     changes.splice(0).map((it) => `${it.before?.data?.["v"] ?? "-"}>${it.after?.data?.["v"] ?? "-"}`);
-  return { informer, names, told };
+  return { informer, names, reported };
 }
 
 describe("an informer", () => {
   it("contains the objects from before its start, and reports when it has synced", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
-    const { informer, names, told } = await started();
+    const { informer, names, reported } = await started();
     expect(informer.hasSynced).toBe(true);
     expect(names()).toEqual(["one", "two"]);
-    expect(told()).toEqual(["->1", "->2"]);
+    expect(reported()).toEqual(["->1", "->2"]);
   });
 
   it("reports each change with the object before and after it", async () => {
-    const { told } = await started();
+    const { reported } = await started();
     await client.create(CONFIG_MAPS, configMap("one", { v: "1" }));
     await client.mergePatch(CONFIG_MAPS, key, { data: { v: "2" } });
     await client.delete(CONFIG_MAPS, key);
     await clock.advance(0);
-    expect(told()).toEqual(["->1", "1>2", "2>-"]);
+    expect(reported()).toEqual(["->1", "1>2", "2>-"]);
   });
 
   it("resumes after a broken watch without a new list and without losing a change", async () => {
-    const { told } = await started();
+    const { reported } = await started();
     client.stop();
     await clock.advance(0);
     client.restore();
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
-    expect(told()).toEqual([]);
+    expect(reported()).toEqual([]);
     client.reads.length = 0;
     await clock.advance(200);
-    expect(told()).toEqual(["->1"]);
+    expect(reported()).toEqual(["->1"]);
     expect(client.reads).toEqual([{ verb: "watch", resource: "configmaps", from: "100" }]);
   });
 
   it("reports what became of objects while its watch was broken, not what they were in between", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("replaced", { v: "old" }));
-    const { told } = await started();
-    told();
+    const { reported } = await started();
+    reported();
     client.stop();
     await clock.advance(0);
     client.state.update(CONFIG_MAPS, configMap("one", { v: "2" }), undefined);
@@ -89,25 +89,25 @@ describe("an informer", () => {
     client.state.update(CONFIG_MAPS, configMap("one", { v: "3" }), undefined);
     client.restore();
     await clock.advance(1000);
-    expect(told()).toEqual(["old>-", "->new", "1>3"]);
+    expect(reported()).toEqual(["old>-", "->new", "1>3"]);
     await client.mergePatch(CONFIG_MAPS, key, { data: { v: "4" } });
     await client.mergePatch(CONFIG_MAPS, key, { data: { v: "5" } });
     await clock.advance(0);
-    expect(told()).toEqual(["3>4", "4>5"]);
+    expect(reported()).toEqual(["3>4", "4>5"]);
   });
 
   it("does not wait for a server whose objects never stop changing", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "0" }));
-    const { told } = await started();
+    const { reported } = await started();
     client.stop();
     await clock.advance(0);
     client.restore();
-    told();
+    reported();
     for (let v = 1; v <= 100; v += 1) {
       client.state.update(CONFIG_MAPS, configMap("one", { v: String(v) }), undefined);
       await clock.advance(10);
     }
-    const changes = told();
+    const changes = reported();
     expect(changes.length).toBeGreaterThan(20);
     expect(changes.at(-1)).toBe("99>100");
   });
@@ -125,8 +125,8 @@ describe("an informer", () => {
 
   it("lists again after compaction, and reports only the difference", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
-    const { told } = await started();
-    told();
+    const { reported } = await started();
+    reported();
     client.stop();
     await clock.advance(0);
     client.state.delete(CONFIG_MAPS, key);
@@ -134,7 +134,7 @@ describe("an informer", () => {
     client.state.compact();
     client.restore();
     await clock.advance(1000);
-    expect(told()).toEqual(["1>-", "->3"]);
+    expect(reported()).toEqual(["1>-", "->3"]);
   });
 
   it("lists again if a watch brought nothing for its whole time: the server was restored from a backup", async () => {
@@ -150,21 +150,21 @@ describe("an informer", () => {
     })(clock);
     client = restored;
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
-    const { told } = await started();
+    const { reported } = await started();
     const restore = client.state.backup();
     client.seed(CONFIG_MAPS, configMap("two", { v: "2" }));
     await client.mergePatch(CONFIG_MAPS, key, { data: { v: "3" } });
     await clock.advance(0);
-    expect(told()).toEqual(["->1", "->2", "1>3"]);
+    expect(reported()).toEqual(["->1", "->2", "1>3"]);
     restore();
     await clock.advance(LONGEST_WATCH_MS);
-    expect(told()).toEqual(["2>-", "3>1"]);
+    expect(reported()).toEqual(["2>-", "3>1"]);
   });
 
   it("reports an object that was replaced by another of its name as a deletion and a creation", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "old" }));
-    const { told } = await started();
-    told();
+    const { reported } = await started();
+    reported();
     client.stop();
     await clock.advance(0);
     client.state.delete(CONFIG_MAPS, key);
@@ -172,34 +172,34 @@ describe("an informer", () => {
     client.state.compact();
     client.restore();
     await clock.advance(1000);
-    expect(told()).toEqual(["old>-", "->new"]);
+    expect(reported()).toEqual(["old>-", "->new"]);
   });
 
   it("keeps a deleted object for a while, and reports one that is recreated within that time as a change", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
-    const { told, names } = await started({ lingerMs: 300 });
-    told();
+    const { reported, names } = await started({ lingerMs: 300 });
+    reported();
     await client.delete(CONFIG_MAPS, key);
     await clock.advance(299);
-    expect([names(), told()]).toEqual([["one"], []]);
+    expect([names(), reported()]).toEqual([["one"], []]);
     await client.create(CONFIG_MAPS, configMap("one", { v: "2" }));
     await clock.advance(1000);
-    expect([names(), told()]).toEqual([["one"], ["1>2"]]);
+    expect([names(), reported()]).toEqual([["one"], ["1>2"]]);
     await client.delete(CONFIG_MAPS, key);
     await clock.advance(299);
-    expect(told()).toEqual([]);
+    expect(reported()).toEqual([]);
     await clock.advance(1);
-    expect([names(), told()]).toEqual([[], ["2>-"]]);
+    expect([names(), reported()]).toEqual([[], ["2>-"]]);
   });
 
   it("keeps objects that a new list lacks for a while too, except those that were terminating", async () => {
     const leaving = configMap("two", { v: "2" });
     leaving.metadata.finalizers = ["example.com/wait"];
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), leaving);
-    const { told, names } = await started({ lingerMs: 60_000 });
+    const { reported, names } = await started({ lingerMs: 60_000 });
     await client.delete(CONFIG_MAPS, objectKey("work", "two"));
     await clock.advance(0);
-    told();
+    reported();
     client.stop();
     await clock.advance(0);
     const { finalizers: _held, ...metadata } = client.state.get(
@@ -212,12 +212,12 @@ describe("an informer", () => {
     client.state.compact();
     client.restore();
     await clock.advance(5000);
-    expect([names(), told()]).toEqual([
+    expect([names(), reported()]).toEqual([
       ["one", "three"],
       ["2>-", "->3"],
     ]);
     await clock.advance(60_000);
-    expect([names(), told()]).toEqual([["three"], ["1>-"]]);
+    expect([names(), reported()]).toEqual([["three"], ["1>-"]]);
   });
 
   it("lists in pages if the server does not support streaming lists", async () => {
@@ -238,14 +238,14 @@ describe("an informer", () => {
   });
 
   it("retries as soon as any other call reaches the server again", async () => {
-    const { told } = await started();
+    const { reported } = await started();
     client.stop();
     await clock.advance(600_000);
     client.restore();
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
     await client.find(CONFIG_MAPS, key);
     await clock.advance(150);
-    expect(told()).toEqual(["->1"]);
+    expect(reported()).toEqual(["->1"]);
   });
 
   it("finds a kind within seconds once it is served, however late", async () => {
@@ -291,13 +291,13 @@ describe("an informer", () => {
   });
 
   it("still notifies the other readers when one fails", async () => {
-    const { informer, told } = await started();
+    const { informer, reported } = await started();
     informer.subscribe(() => {
       throw new Error("a reader's fault");
     });
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
     await clock.advance(0);
-    expect(told()).toEqual(["->1", "->2"]);
+    expect(reported()).toEqual(["->1", "->2"]);
   });
 
   it("stops for good when its signal aborts, and rejects the calls that wait for it", async () => {

@@ -56,10 +56,10 @@ export class WorkloadPods<T extends Workload> {
       await this.#parts.client.create(PODS, pod, { signal });
     } catch (error) {
       this.#expectations.forgetCreated(keyOf(pod));
-      this.tell(owner, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
+      this.report(owner, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
       throw error;
     }
-    this.tell(owner, "Normal", "SuccessfulCreate", `Created pod: ${pod.metadata.name}`);
+    this.report(owner, "Normal", "SuccessfulCreate", `Created pod: ${pod.metadata.name}`);
   }
 
   /** The uid makes sure that it is still the same pod. */
@@ -73,11 +73,11 @@ export class WorkloadPods<T extends Workload> {
       if (!hasCode(error, "API_CONFLICT")) throw error;
       return;
     }
-    this.tell(owner, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
+    this.report(owner, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
   }
 
   /** Records an event about the workload. */
-  tell(owner: T, type: "Normal" | "Warning", reason: string, message: string): void {
+  report(owner: T, type: "Normal" | "Warning", reason: string, message: string): void {
     this.#parts.events.record(this.#of, owner, { type, reason, message });
   }
 }

@@ -7,7 +7,7 @@ import {
 } from "./secret-tokens.ts";
 import type { Strategy } from "#registry/types.ts";
 import type { ApiObject } from "#values/object.ts";
-import { type FieldError, MAX_TOLD_ERRORS } from "#status.ts";
+import { type FieldError, MAX_REPORTED_ERRORS } from "#status.ts";
 import { IMMUTABLE, invalid, notAllowed, required, tooLong } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, setDefault, stringMapAt, textAt } from "@fairlead/base/fields.ts";
 import { dataKeyProblems } from "../names.ts";
@@ -126,7 +126,7 @@ function validateKeys(path: string, data: Readonly<Record<string, string>>): Fie
   const errors: FieldError[] = [];
   for (const key of Object.keys(data)) {
     for (const problem of dataKeyProblems(key)) errors.push(invalid(`${path}[${key}]`, key, problem));
-    if (errors.length > MAX_TOLD_ERRORS) break;
+    if (errors.length > MAX_REPORTED_ERRORS) break;
   }
   return errors;
 }

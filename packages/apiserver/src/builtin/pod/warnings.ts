@@ -141,14 +141,14 @@ function portWarnings(spec: Fields | undefined, path: string): string[] {
     const before = byNumber.get(number) ?? [];
     const found = [...sameNumber(it, before), ...sameName(it, byName.get(name))];
     byNumber.set(number, before);
-    if (before.length < MAX_TOLD) before.push(it);
+    if (before.length < MAX_REPORTED) before.push(it);
     if (name !== "" && !byName.has(name)) byName.set(name, it);
     return found;
   });
 }
 
 /** With as many others a port is compared; more warnings are not shown anyway. */
-const MAX_TOLD = 20;
+const MAX_REPORTED = 20;
 
 function sameNumber({ path, port }: Port, before: readonly Port[]): string[] {
   const bindingOf = (of: Fields): string => `${numberAt(of, "hostPort") ?? 0}/${textAt(of, "hostIP")}`;

@@ -25,10 +25,10 @@ const { signal } = new AbortController();
 interface Draft {
   readonly uid?: string;
   /** Unit: seconds. */
-  readonly heardAgo?: number;
+  readonly seenAgo?: number;
 }
 
-function cluster({ uid, heardAgo }: Draft = {}): MemberCluster {
+function cluster({ uid, seenAgo }: Draft = {}): MemberCluster {
   const status = (ago: number): NonNullable<MemberCluster["status"]> => ({
     agentStatus: [
       { type: "MemberAgent", lastReceivedHeartbeat: new Date(clock.now() - ago * 1000).toISOString() },
@@ -37,7 +37,7 @@ function cluster({ uid, heardAgo }: Draft = {}): MemberCluster {
   return {
     metadata: { name: "east", ...(uid === undefined ? {} : { annotations: { [UID]: uid } }) },
     spec: { identity: { kind: "User", name: "other" }, heartbeatPeriodSeconds: 60 },
-    ...(heardAgo === undefined ? {} : { status: status(heardAgo) }),
+    ...(seenAgo === undefined ? {} : { status: status(seenAgo) }),
   };
 }
 
@@ -64,11 +64,11 @@ describe("a MemberCluster without a cluster UID", () => {
   });
 
   it("is adopted if no agent has reported for it for five of its heartbeat periods", async () => {
-    expect(await find(cluster({ heardAgo: 301 }))).toBeDefined();
+    expect(await find(cluster({ seenAgo: 301 }))).toBeDefined();
   });
 
   it("is refused while an agent reports for it, with the command that identifies the cluster", async () => {
-    await expect(find(cluster({ heardAgo: 20 }))).rejects.toMatchObject({
+    await expect(find(cluster({ seenAgo: 20 }))).rejects.toMatchObject({
       code: "OPTION_INVALID",
       message:
         "MemberCluster east of the hub has no cluster UID and may belong to another cluster: an agent of an unidentified " +
@@ -80,7 +80,7 @@ describe("a MemberCluster without a cluster UID", () => {
   it("is taken over all the same where a Service that it exported is this cluster's", async () => {
     const { metadata } = await member!.create(SERVICES, { metadata: { namespace: "work", name: "web" } });
     await exported(metadata.uid ?? "");
-    expect(await find(cluster({ heardAgo: 20 }))).toBeDefined();
+    expect(await find(cluster({ seenAgo: 20 }))).toBeDefined();
   });
 
   it("is refused if its exports are those of another cluster, however long it has been silent", async () => {
@@ -94,7 +94,7 @@ describe("a MemberCluster without a cluster UID", () => {
 
 describe("a MemberCluster with a cluster UID", () => {
   it("is this cluster's if the UID matches, even while an agent reports for it", async () => {
-    expect(await find(cluster({ uid: "own", heardAgo: 1 }))).toBeDefined();
+    expect(await find(cluster({ uid: "own", seenAgo: 1 }))).toBeDefined();
     await expect(find(cluster({ uid: "other" }))).rejects.toMatchObject({
       message: expect.stringContaining("another cluster named east") as string,
     });

@@ -73,12 +73,12 @@ async function checkAdoption(
   const { name, uid, hub, member } = joiner;
   const verdict = await compareExports(joiner, signal);
   if (verdict === "same") return;
-  const heard = lastHeard(present, clockOfServer(hub.client, deps.clock).now());
-  if (verdict === "unknown" && heard === undefined) return;
+  const received = lastSeen(present, clockOfServer(hub.client, deps.clock).now());
+  if (verdict === "unknown" && received === undefined) return;
   const why =
     verdict === "other"
       ? `the services that it exported are not those of ${member.who}`
-      : `an agent of an unidentified cluster reported for it ${heard} s ago`;
+      : `an agent of an unidentified cluster reported for it ${received} s ago`;
   throw new FleetError(
     "OPTION_INVALID",
     `MemberCluster ${name} of the hub has no cluster UID and may belong to another cluster: ${why}; if it is this cluster, run on the hub: kubectl annotate membercluster ${name} ${CLUSTER_UID_ANNOTATION}=${uid}`,
@@ -116,7 +116,7 @@ async function compareExports(
 const SILENT_PERIODS = 5;
 
 /** How long ago an agent last reported for the member. Undefined if it has no agent any more. Unit: seconds. */
-function lastHeard({ spec, status }: MemberCluster, nowMs: number): number | undefined {
+function lastSeen({ spec, status }: MemberCluster, nowMs: number): number | undefined {
   const times = (status?.agentStatus ?? [])
     .map((it) => Date.parse(it.lastReceivedHeartbeat ?? ""))
     .filter((it) => !Number.isNaN(it));

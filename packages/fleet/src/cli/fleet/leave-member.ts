@@ -174,10 +174,10 @@ async function removeInstalled(
   }
 }
 
-type Told = KubeObject & { status?: { conditions?: Condition[] } };
+type Reported = KubeObject & { status?: { conditions?: Condition[] } };
 
 interface UsersKind {
-  readonly of: Resource<Told>;
+  readonly of: Resource<Reported>;
   /** Set by legacy agents, which no longer run to remove it. */
   readonly finalizer?: string;
   /** Condition types to keep: faults of the object itself. */
@@ -214,21 +214,21 @@ const USERS: readonly UsersKind[] = [
 export async function markInactive(member: KubeClient, left: Left): Promise<void> {
   for (const kind of USERS)
     for (const it of await listOrNone(member, kind.of, optional(left.signal)))
-      await tell(member, kind, it, left);
+      await report(member, kind, it, left);
 }
 
-async function tell(
+async function report(
   member: KubeClient,
   { of, finalizer, keeps, says, labels }: UsersKind,
-  object: Told,
+  object: Reported,
   { name: cluster, clock, signal }: Left,
 ): Promise<void> {
   const options = optional(signal);
   if (finalizer !== undefined) await removeFinalizer(member, of, object, { finalizer, ...options });
   const before = object.status?.conditions ?? [];
   // An object whose status never mentioned a fleet needs no update.
-  const isToldSo = before.length === 0 || before.some((it) => it.type === ACTIVE_CONDITION);
-  if (isDeleting(object) || isToldSo) return;
+  const isReported = before.length === 0 || before.some((it) => it.type === ACTIVE_CONDITION);
+  if (isDeleting(object) || isReported) return;
   const { namespace = "", name } = object.metadata;
   const stale = labels.filter((label) => object.metadata.labels?.[label] !== undefined);
   if (stale.length > 0)
@@ -242,7 +242,7 @@ async function tell(
   const said = says === undefined ? [] : [{ ...says, message: inactive.message }];
   let conditions = before.filter((it) => keeps.includes(it.type) || it.type === says?.type);
   for (const it of [...said, inactive]) conditions = setCondition(conditions, it, clock);
-  const applied = { metadata: { namespace, name }, status: { conditions } } as Applied<Told>;
+  const applied = { metadata: { namespace, name }, status: { conditions } } as Applied<Reported>;
   await member.apply(of, applied, { fieldManager: MEMBER_MANAGER, subresource: "status", ...options });
 }
 

@@ -90,14 +90,14 @@ describe("the tunnels of a fleet", () => {
     const managedFields = [
       { manager: "fairlead-member", operation: "Apply" as const, subresource: "status", time: REPORTED },
     ];
-    const told = (reportedAt: string, lastHandshake: string): Gateway => {
+    const reported = (reportedAt: string, lastHandshake: string): Gateway => {
       const it = gateway("member-2", 0, [path("member-10", 0, { lastHandshake })], reportedAt);
       return { ...it, metadata: { ...it.metadata, managedFields } };
     };
     for (const it of [
-      told("2026-01-01T00:00:00Z", "2025-12-31T23:59:30Z"),
-      told("2026-01-01T01:59:00Z", "2026-01-01T01:58:30Z"),
-      told(REPORTED, "2026-01-01T00:58:30Z"),
+      reported("2026-01-01T00:00:00Z", "2025-12-31T23:59:30Z"),
+      reported("2026-01-01T01:59:00Z", "2026-01-01T01:58:30Z"),
+      reported(REPORTED, "2026-01-01T00:58:30Z"),
     ]) {
       const [forth] = summarizePaths({ ...fleet, gateways: [it] }, NOW);
       expect(forth?.tunnels).toMatchObject([

@@ -275,8 +275,8 @@ function healthOf(member: MemberCluster): Pick<ClusterStatus, "joined" | "health
 }
 
 function lastSync(member: MemberCluster, lease: Lease | undefined): string | undefined {
-  const heard = (member.status?.agentStatus ?? []).flatMap((it) => it.lastReceivedHeartbeat ?? []);
-  return [lease?.spec?.renewTime ?? [], heard].flat().toSorted(byNaturalText).at(-1);
+  const received = (member.status?.agentStatus ?? []).flatMap((it) => it.lastReceivedHeartbeat ?? []);
+  return [lease?.spec?.renewTime ?? [], received].flat().toSorted(byNaturalText).at(-1);
 }
 
 interface Counts {

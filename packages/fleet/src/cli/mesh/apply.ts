@@ -107,10 +107,10 @@ export async function untilConnected(
   signal: AbortSignal,
 ): Promise<ClusterMeshProfile> {
   const { name, generation = 0 } = profile.metadata;
-  const told = new Map<string, string>();
-  const tell = ({ name: member, state, error }: MeshMemberStatus): void => {
-    if (told.get(member) === state) return;
-    told.set(member, state);
+  const reported = new Map<string, string>();
+  const report = ({ name: member, state, error }: MeshMemberStatus): void => {
+    if (reported.get(member) === state) return;
+    reported.set(member, state);
     deps.progress(`  ${member}: ${state}${error === undefined ? "" : ` (${error})`}`);
   };
   const found = await waitFor(
@@ -123,7 +123,7 @@ export async function untilConnected(
         if (it === undefined) return true;
         if ((findCondition(it.status?.conditions, "Ready")?.observedGeneration ?? 0) < generation)
           return false;
-        for (const member of it.status?.memberStates ?? []) tell(member);
+        for (const member of it.status?.memberStates ?? []) report(member);
         refuseFailed(it);
         return it.status?.state === "Connected" || it.status?.state === "NotConnected";
       },

@@ -19,7 +19,7 @@ interface Drafted {
   readonly version?: string;
   readonly healthy?: "True" | "False";
   readonly properties?: Readonly<Record<string, string>>;
-  readonly isHeard?: boolean;
+  readonly isSeen?: boolean;
   /** Of its clock. Unit: seconds. */
   readonly ahead?: number;
 }
@@ -79,11 +79,11 @@ function check(
     };
     return { metadata };
   });
-  const heard = all.filter(([, it]) => it.isHeard !== false).map(([name]) => name);
+  const received = all.filter(([, it]) => it.isSeen !== false).map(([name]) => name);
   const snapshot: MeshSnapshot = {
     members,
     leases,
-    reports: heard.map((name) => ({
+    reports: received.map((name) => ({
       metadata: { namespace: `fleet-member-${name}`, name },
       spec: { namespaces: [] },
     })),
@@ -123,7 +123,7 @@ describe("the checks before a profile is applied", () => {
     ],
     [
       "an agent that reports nothing",
-      check({ a: { ...A, isHeard: false } }),
+      check({ a: { ...A, isSeen: false } }),
       /^failed health: .*fairlead join a/,
     ],
     [

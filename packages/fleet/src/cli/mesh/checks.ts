@@ -216,10 +216,10 @@ function checkClocks({ members, snapshot }: Checked): MeshFinding[] {
   return snapshot.internalMembers.flatMap(({ metadata, status }) => {
     const writes = (metadata.managedFields ?? []).filter((it) => it.subresource === "status");
     const writtenMs = Math.max(...writes.map((it) => Date.parse(it.time ?? "")));
-    const heardMs = Math.max(
+    const seenMs = Math.max(
       ...(status?.agentStatus ?? []).map((it) => Date.parse(it.lastReceivedHeartbeat ?? "")),
     );
-    const aheadMs = heardMs - writtenMs;
+    const aheadMs = seenMs - writtenMs;
     // An older heartbeat than the last write of the status means nothing.
     if (!wanted.has(metadata.name) || !(aheadMs > CLOCK_LIMIT_MS)) return [];
     const seconds = Math.round(aheadMs / 1000);

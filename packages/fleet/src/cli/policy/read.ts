@@ -21,7 +21,7 @@ import { IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
-import { namespaceOf, nodeOf, podOf, toldBy } from "#dataplane/policy/objects.ts";
+import { namespaceOf, nodeOf, podOf, reportedBy } from "#dataplane/policy/objects.ts";
 import { GLOBAL_NAMESPACE_ANNOTATION, isGlobalNamespace } from "#domain/global-namespace.ts";
 import { isGlobalService, readGlobalSettings } from "#domain/global-service.ts";
 import { reportedEngineOf } from "#domain/policy-engine.ts";
@@ -66,16 +66,19 @@ export async function readCluster(
     list(IDENTITY_SLICES),
     list(CILIUM_CIDR_GROUPS),
   ]);
-  const told = identities.map(toldBy);
+  const reported = identities.map(reportedBy);
   const kinds = Object.entries(POLICY_RESOURCES) as readonly [PolicyKind, Resource][];
   const policies = await Promise.all(
     kinds.map(async ([kind, of]) => (await list(of)).map((object) => ({ kind, object }))),
   );
   return {
     ...policySettings(cluster, network.spec),
-    pods: [...pods.flatMap((it) => podOf(it, cluster) ?? []), ...told.flatMap((it) => it.pods)],
-    namespaces: [...namespaces.map((it) => namespaceOf(it, cluster)), ...told.flatMap((it) => it.namespaces)],
-    nodes: [...nodes.map((it) => nodeOf(it, cluster)), ...told.flatMap((it) => it.nodes)],
+    pods: [...pods.flatMap((it) => podOf(it, cluster) ?? []), ...reported.flatMap((it) => it.pods)],
+    namespaces: [
+      ...namespaces.map((it) => namespaceOf(it, cluster)),
+      ...reported.flatMap((it) => it.namespaces),
+    ],
+    nodes: [...nodes.map((it) => nodeOf(it, cluster)), ...reported.flatMap((it) => it.nodes)],
     policies: policies.flat(),
     objects: { cidrGroups, services: services.map((it) => serviceOf(it, slices)) },
     apiServers: addressesOf(slices, "default", "kubernetes"),

@@ -76,7 +76,7 @@ export function nodeOf({ metadata: { name, labels = {} }, status }: Node, cluste
 }
 
 /** What an IdentitySlice reports of another cluster. */
-export interface Told {
+export interface Reported {
   readonly pods: readonly PolicyPod[];
   readonly namespaces: readonly PolicyNamespace[];
   readonly nodes: readonly PolicyNode[];
@@ -87,7 +87,7 @@ export function byPublication(a: IdentitySlice, b: IdentitySlice): number {
   return byText(a.spec.publishedAt, b.spec.publishedAt);
 }
 
-export function toldBy({ spec }: IdentitySlice): Told {
+export function reportedBy({ spec }: IdentitySlice): Reported {
   const { cluster, namespace = "", labels = {} } = spec;
   const isOf = (type: IdentitySlice["spec"]["type"]): boolean => spec.type === type;
   return {

@@ -24,7 +24,15 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Change, Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
-import { byPublication, namespaceOf, nodeOf, podOf, type Told, toldBy, trimmedPod } from "./objects.ts";
+import {
+  byPublication,
+  namespaceOf,
+  nodeOf,
+  podOf,
+  type Reported,
+  reportedBy,
+  trimmedPod,
+} from "./objects.ts";
 import { PodFleetAddresses } from "./pod-fleet-addresses.ts";
 import { PolicyReader } from "./policy-reader.ts";
 
@@ -59,7 +67,7 @@ export class PolicySession implements AsyncDisposable {
   readonly #reader: PolicyReader;
 
   /** The slice that said last what is known of a pod, namespace or node of another cluster. */
-  readonly #tellers = new Map<string, ObjectKey>();
+  readonly #reporters = new Map<string, ObjectKey>();
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -261,26 +269,26 @@ export class PolicySession implements AsyncDisposable {
 
   /** What moves to another slice may be there before it is gone from its own. */
   #bringSlice({ key, before, after }: Change<IdentitySlice>): void {
-    const [was, is] = [before, after].map((it) => (it === undefined ? NOTHING : toldBy(it)));
+    const [was, is] = [before, after].map((it) => (it === undefined ? NOTHING : reportedBy(it)));
     for (const it of is?.namespaces ?? []) {
-      this.#tellers.set(namespaceId(it), key);
+      this.#reporters.set(namespaceId(it), key);
       this.#resolver.upsertNamespace(it);
     }
     for (const it of is?.nodes ?? []) {
-      this.#tellers.set(nodeId(it), key);
+      this.#reporters.set(nodeId(it), key);
       this.#resolver.upsertNode(it);
     }
     for (const it of is?.pods ?? []) {
-      this.#tellers.set(podId(it), key);
+      this.#reporters.set(podId(it), key);
       this.#resolver.upsertPod(it);
     }
     this.#forget(key, was ?? NOTHING, is ?? NOTHING);
   }
 
-  #forget(slice: ObjectKey, was: Told, is: Told): void {
+  #forget(slice: ObjectKey, was: Reported, is: Reported): void {
     const left = new Set([...is.pods.map(podId), ...is.nodes.map(nodeId), ...is.namespaces.map(namespaceId)]);
     const isGone = (id: string): boolean =>
-      !left.has(id) && this.#tellers.get(id) === slice && this.#tellers.delete(id);
+      !left.has(id) && this.#reporters.get(id) === slice && this.#reporters.delete(id);
     for (const it of was.pods)
       if (isGone(podId(it))) this.#resolver.deletePod(it.cluster, it.namespace, it.name);
     for (const it of was.nodes) if (isGone(nodeId(it))) this.#resolver.deleteNode(it.cluster, it.name);
@@ -297,4 +305,4 @@ const namespaceId = ({ cluster, name }: Named): string => `namespace ${cluster} 
 /** The Service of the API server. */
 const API_SERVERS = { namespace: "default", labelSelector: "kubernetes.io/service-name=kubernetes" };
 
-const NOTHING: Told = { pods: [], namespaces: [], nodes: [] };
+const NOTHING: Reported = { pods: [], namespaces: [], nodes: [] };

@@ -64,7 +64,7 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
   const enqueue = (keys: Iterable<ObjectKey>): void => {
     for (const it of keys) controller.enqueue(it);
   };
-  const tell = async (cluster: string, signal: AbortSignal): Promise<ReconcileResult> => {
+  const report = async (cluster: string, signal: AbortSignal): Promise<ReconcileResult> => {
     const age = registry.ageOf(cluster);
     const again = defined({ requeueAfterMs: age.forgottenInMs });
     if (age.isForgotten) for (const it of registry.slicesOf(cluster)) controller.enqueue(shownKey(it));
@@ -115,7 +115,7 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
         if (key === EVERYTHING) return enqueue(all());
         if (key === DEMANDS) return enqueue(registry.takeChanged().flatMap(keysOf));
         const { namespace, name } = splitKey(key);
-        return namespace === MEMBERS ? tell(name, signal) : show(name, signal);
+        return namespace === MEMBERS ? report(name, signal) : show(name, signal);
       },
       concurrency: 16,
       sources: [

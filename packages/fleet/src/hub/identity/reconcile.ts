@@ -97,7 +97,7 @@ class Identity {
     try {
       await decide(client, asked, verdict, signal);
     } catch (error) {
-      if (hasCode(error, "API_FORBIDDEN")) this.#tellRefusal(asked, messageOf(error));
+      if (hasCode(error, "API_FORBIDDEN")) this.#reportRefusal(asked, messageOf(error));
       throw error;
     }
     const fields = { request: asked.metadata.name, by: asked.spec.username, why: verdict.message };
@@ -106,7 +106,7 @@ class Identity {
   }
 
   /** Records an Event, because the requester cannot read the log of this program. */
-  #tellRefusal(asked: CertificateSigningRequest, why: string): void {
+  #reportRefusal(asked: CertificateSigningRequest, why: string): void {
     this.#parts.events.record(CERTIFICATE_SIGNING_REQUESTS, asked, {
       type: "Warning",
       reason: HUB_REFUSED,

@@ -11,7 +11,7 @@ const member = (agent?: Partial<AgentStatus>): MemberCluster => ({
 const healthy = (status: "True" | "False") => [
   { type: "Healthy", status, reason: "r", message: "m", lastTransitionTime: "" },
 ];
-const heard = { lastReceivedHeartbeat: "2026-01-01T00:59:00Z" };
+const received = { lastReceivedHeartbeat: "2026-01-01T00:59:00Z" };
 
 describe("the health of a ClusterProfile", () => {
   it.each([
@@ -23,16 +23,16 @@ describe("the health of a ClusterProfile", () => {
       "MemberAgentHeartbeatLost",
     ],
     ["of an agent that was never heard of", member({}), "False", "MemberAgentHeartbeatLost"],
-    ["of an agent that says nothing of it", member(heard), "Unknown", "MemberAgentReportedNoHealthInfo"],
+    ["of an agent that says nothing of it", member(received), "Unknown", "MemberAgentReportedNoHealthInfo"],
     [
       "of a sick cluster",
-      member({ ...heard, conditions: healthy("False") }),
+      member({ ...received, conditions: healthy("False") }),
       "False",
       "MemberClusterAPIServerUnhealthy",
     ],
     [
       "of a healthy cluster",
-      member({ ...heard, conditions: healthy("True") }),
+      member({ ...received, conditions: healthy("True") }),
       "True",
       "MemberClusterAPIServerHealthy",
     ],
@@ -45,7 +45,7 @@ describe("the health of a ClusterProfile", () => {
   });
 
   it("is judged again when the heartbeat is overdue", () => {
-    expect(planProfileHealth(member(heard), NOW).againInMs).toBe(120_000);
+    expect(planProfileHealth(member(received), NOW).againInMs).toBe(120_000);
   });
 });
 

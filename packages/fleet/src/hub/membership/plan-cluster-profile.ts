@@ -64,8 +64,8 @@ export function planProfileHealth(
   });
   if (agent === undefined)
     return { condition: said("Unknown", "MemberAgentReportedNoStatus", "the member agent has not reported") };
-  const heardMs = Date.parse(agent.lastReceivedHeartbeat ?? "");
-  const leftMs = heardMs + SILENT_MS - nowMs;
+  const seenMs = Date.parse(agent.lastReceivedHeartbeat ?? "");
+  const leftMs = seenMs + SILENT_MS - nowMs;
   if (!(leftMs > 0)) {
     const message = `the last heartbeat was at ${agent.lastReceivedHeartbeat ?? "no time"}`;
     return { condition: said("False", "MemberAgentHeartbeatLost", message) };

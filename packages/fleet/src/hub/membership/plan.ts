@@ -165,14 +165,14 @@ export function planInternalMember(
   };
 }
 
-export interface Heard {
+export interface LastSeen {
   readonly agents: readonly AgentStatus[];
   readonly liveness: Liveness;
   readonly leaseSeconds: number;
 }
 
 /** The conditions of a MemberCluster. */
-export function planConditions(member: MemberCluster, heard: Heard): NewCondition[] {
+export function planConditions(member: MemberCluster, received: LastSeen): NewCondition[] {
   const observedGeneration = member.metadata.generation;
   const conditions: NewCondition[] = [
     {
@@ -181,8 +181,8 @@ export function planConditions(member: MemberCluster, heard: Heard): NewConditio
       reason: "MemberClusterReadyToJoin",
       message: `namespace ${mailboxOf(member.metadata.name)} is ready`,
     },
-    joined(heard.agents),
-    healthy(heard),
+    joined(received.agents),
+    healthy(received),
     bounded(member),
   ];
   return observedGeneration === undefined
@@ -253,7 +253,7 @@ function joined(agents: readonly AgentStatus[]): NewCondition {
   };
 }
 
-function healthy({ liveness, leaseSeconds }: Heard): NewCondition {
+function healthy({ liveness, leaseSeconds }: LastSeen): NewCondition {
   switch (liveness) {
     case "alive":
       return {

@@ -238,7 +238,7 @@ class Membership {
       desired: Applied<T>,
     ): Promise<void> => {
       const applied = await applyIfChanged(client, of, { current, desired, ...by });
-      this.#tell(member, eventOfApply(of, current, applied));
+      this.#recordEvent(member, eventOfApply(of, current, applied));
     };
     await apply(NAMESPACES, namespace, planNamespace(member));
     const role = informers.roles.store.get(objectKey(mailbox, `fleet-role-${name}`));
@@ -286,10 +286,10 @@ class Membership {
       fieldManager: HUB_MANAGER,
       signal,
     });
-    this.#tell(member, eventOfInternalMember(current, applied));
+    this.#recordEvent(member, eventOfInternalMember(current, applied));
   }
 
-  #tell(member: MemberCluster, event: MembershipEvent | undefined): void {
+  #recordEvent(member: MemberCluster, event: MembershipEvent | undefined): void {
     if (event !== undefined) this.#parts.events.record(MEMBER_CLUSTERS, member, event);
   }
 
@@ -360,7 +360,7 @@ class Membership {
     }
     this.#setSuspect(cluster, false);
     this.#leases.forget(cluster);
-    this.#tellOfPlaced(member, internalMember);
+    this.#reportPlaced(member, internalMember);
     await removeFromViews(this.#parts, cluster, signal);
     await emptyMailbox({ client, informers, mailbox: mailboxOf(cluster) }, signal);
     await client.delete(NAMESPACES, objectKey(undefined, mailboxOf(cluster)), { signal });
@@ -369,7 +369,7 @@ class Membership {
   }
 
   /** Says what became of placed objects, in the words of the member. */
-  #tellOfPlaced(member: MemberCluster, internalMember: InternalMemberCluster | undefined): void {
+  #reportPlaced(member: MemberCluster, internalMember: InternalMemberCluster | undefined): void {
     const agent = internalMember?.status?.agentStatus?.find((it) => it.type === MEMBER_AGENT_TYPE);
     const left = findCondition(agent?.conditions, "Joined");
     if (agent === undefined) return;
@@ -381,7 +381,7 @@ class Membership {
             reason: "MemberClusterRemoved",
             message: "removed without its agent: what is placed there stays",
           };
-    this.#tell(member, event);
+    this.#recordEvent(member, event);
   }
 
   /** @returns How much longer to wait for the agents. Unit: milliseconds. 0 if there is nothing to wait for. */

@@ -192,7 +192,7 @@ function nodeBlocksOf(informers: HubInformers, cluster: string): number | undefi
   const member = informers.members.store.get(objectKey(undefined, cluster));
   const report = reportOf(informers, cluster);
   // Its ranges come with the first report of its agent: before that, it is unknown which addresses it cannot have.
-  const isHeardOf = (member?.status?.agentStatus?.length ?? 0) > 0;
-  if (report === undefined || !isHeardOf || isIsolated(member)) return undefined;
+  const isKnown = (member?.status?.agentStatus?.length ?? 0) > 0;
+  if (report === undefined || !isKnown || isIsolated(member)) return undefined;
   return report.spec.nodeBlocks;
 }

@@ -12,7 +12,7 @@ const KEYS = Array.from({ length: 6 }, () => {
 const [KEY = "", OTHER = ""] = KEYS;
 const NETWORK = [parsePrefix("10.112.0.0/12")];
 
-function told(cluster: string, spec: Partial<Gateway["spec"]> = {}, age = 1): Gateway {
+function reported(cluster: string, spec: Partial<Gateway["spec"]> = {}, age = 1): Gateway {
   const { ordinal = 0 } = spec;
   return {
     metadata: {
@@ -25,7 +25,7 @@ function told(cluster: string, spec: Partial<Gateway["spec"]> = {}, age = 1): Ga
 }
 const plan = (all: readonly Gateway[], shown: ReturnType<typeof planGateways>["shown"] = []) =>
   planGateways({
-    told: all,
+    reported: all,
     shown: new Map(shown.map(({ name, spec }) => [name, { metadata: { name }, spec }])),
     networkOf: () => NETWORK,
   });
@@ -39,7 +39,7 @@ describe("gateways", () => {
       { type: "public" as const, address: "8.8.8.8" },
       { type: "private" as const, address: "10.112.0.9" },
     ];
-    const { shown, verdicts } = plan([told("a", { candidates, basePort: 31_820, index: 77 })]);
+    const { shown, verdicts } = plan([reported("a", { candidates, basePort: 31_820, index: 77 })]);
     expect(shown).toEqual([
       {
         name: "a-0",
@@ -61,8 +61,8 @@ describe("gateways", () => {
   });
 
   it("that name another cluster are refused, and so are those with faults", () => {
-    const foreign = told("a", { cluster: "b" });
-    const bad = told("c", { keys: [{ epoch: 1, publicKey: "x" }] });
+    const foreign = reported("a", { cluster: "b" });
+    const bad = reported("c", { keys: [{ epoch: 1, publicKey: "x" }] });
     const result = plan([
       { ...foreign, metadata: { ...foreign.metadata, namespace: "fleet-member-b", name: "a-0" } },
       bad,
@@ -72,14 +72,14 @@ describe("gateways", () => {
   });
 
   it("do not share a key: who is shown with it keeps it, otherwise the older one", () => {
-    const [older, newer] = [told("b", {}, 1), told("a", {}, 2)];
+    const [older, newer] = [reported("b", {}, 1), reported("a", {}, 2)];
     const first = plan([newer, older]);
     expect(reasons(first)).toEqual({ "b-0": "Accepted", "a-0": "DuplicateKey" });
     expect(first.verdicts.find((it) => it.gateway === newer)?.condition.message).toContain("gateway b-0");
     const shown = plan([newer]).shown;
     expect(reasons(plan([newer, older], shown))).toEqual({ "b-0": "DuplicateKey", "a-0": "Accepted" });
-    const stolen = told("x", { keys: [{ epoch: 2, publicKey: OTHER }] }, 0);
-    const renewed = told(
+    const stolen = reported("x", { keys: [{ epoch: 2, publicKey: OTHER }] }, 0);
+    const renewed = reported(
       "a",
       {
         keys: [
@@ -103,7 +103,7 @@ describe("gateways", () => {
     fc.assert(
       fc.property(any, any, (before, after) => {
         const all = (list: typeof before) =>
-          list.map(({ cluster, ordinal }) => told(cluster, { ordinal, keys: [] }));
+          list.map(({ cluster, ordinal }) => reported(cluster, { ordinal, keys: [] }));
         const first = plan(all(before)).shown;
         const second = plan(all(after), first).shown;
         const numbers = second.map((it) => it.spec.index ?? -1);
@@ -119,7 +119,7 @@ describe("gateways", () => {
 
   it("beyond 1024 are refused, and the others stay", () => {
     const all = Array.from({ length: 257 }, (_, at) => at).flatMap((at) =>
-      [0, 1, 2, 3].map((ordinal) => told(`m${at}`, { ordinal, keys: [] })),
+      [0, 1, 2, 3].map((ordinal) => reported(`m${at}`, { ordinal, keys: [] })),
     );
     const result = plan(all);
     expect(result.shown).toHaveLength(1024);

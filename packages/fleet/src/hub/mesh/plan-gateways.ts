@@ -9,7 +9,7 @@ import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 
 export interface GatewaysView {
   /** Those in mailboxes of members of parallel networks, by the names that a gateway may have there. */
-  readonly told: readonly Gateway[];
+  readonly reported: readonly Gateway[];
   /** What is shown now, by name. */
   readonly shown: ReadonlyMap<string, Gateway>;
   /** The prefixes of a member's network. */
@@ -25,8 +25,8 @@ export interface GatewaysPlan {
 /** Ports of a relay. */
 const MAX_GATEWAYS = 1024;
 
-export function planGateways({ told, shown, networkOf }: GatewaysView): GatewaysPlan {
-  const ordered = told.toSorted(byAge);
+export function planGateways({ reported, shown, networkOf }: GatewaysView): GatewaysPlan {
+  const ordered = reported.toSorted(byAge);
   const problems = new Map(ordered.map((it) => [it, findGatewayProblem(it, ownerOf(it))] as const));
   const valid = ordered.filter((it) => problems.get(it) === undefined);
   const keys = ownersOfKeys(valid, shown);

@@ -11,10 +11,12 @@ function profile(version?: string): ClusterMeshProfile {
 
 function member(
   name: string,
-  told?: { status: "True" | "False"; reason: string; message: string },
+  reported?: { status: "True" | "False"; reason: string; message: string },
 ): MemberCluster {
   const conditions =
-    told === undefined ? [] : [{ type: "fairlead.dev/NodeAgentsInstalled", lastTransitionTime: "", ...told }];
+    reported === undefined
+      ? []
+      : [{ type: "fairlead.dev/NodeAgentsInstalled", lastTransitionTime: "", ...reported }];
   return {
     metadata: { name },
     spec: { identity: { kind: "User", name } },
@@ -50,9 +52,9 @@ describe("the node agents of a profile's members", () => {
       "NodesNotReady",
       "b: installing 0.2.0: node-2: ErrImagePull",
     ],
-  ])("are not while a member reports %j", (told, reason, message) => {
+  ])("are not while a member reports %j", (reported, reason, message) => {
     expect(
-      planNodeAgents(profile("0.2.0"), [member("a", installed("0.2.0")), member("b", told)]),
+      planNodeAgents(profile("0.2.0"), [member("a", installed("0.2.0")), member("b", reported)]),
     ).toMatchObject([{ status: "False", reason, message }]);
   });
 
@@ -63,10 +65,10 @@ describe("the node agents of a profile's members", () => {
   });
 
   it("have a message that is bounded", () => {
-    const told = { status: "False", reason: "NodesNotReady", message: "x".repeat(32_768) } as const;
+    const reported = { status: "False", reason: "NodesNotReady", message: "x".repeat(32_768) } as const;
     const [condition] = planNodeAgents(
       profile("0.2.0"),
-      Array.from({ length: 300 }, (_, at) => member(`m-${at}`, told)),
+      Array.from({ length: 300 }, (_, at) => member(`m-${at}`, reported)),
     );
     expect(condition?.message.length).toBeLessThan(8000);
     expect(condition?.message).toContain("and 290 other members");

@@ -29,7 +29,7 @@ export function planNodeAgents(
   if (lacking.length === 0) return [installed(asked, version)];
   const some = lacking
     .slice(0, MOST)
-    .map(({ name, condition }) => `${name}: ${(condition?.message ?? NOT_TOLD).slice(0, MOST_TEXT)}`);
+    .map(({ name, condition }) => `${name}: ${(condition?.message ?? NOT_REPORTED).slice(0, MOST_TEXT)}`);
   const rest = lacking.length > MOST ? [`and ${lacking.length - MOST} other members`] : [];
   // "Installing" ends by itself, so that another reason counts more.
   const reasons = lacking.map(({ condition, wanted }) => reasonOf(condition, wanted));
@@ -56,7 +56,7 @@ function installed(asked: readonly { readonly wanted: string }[], version: strin
 const MOST = 10;
 /** Unit: characters. */
 const MOST_TEXT = 500;
-const NOT_TOLD =
+const NOT_REPORTED =
   "its agent does not install fairlead node; run fairlead join with --node-agents again, or set nodes.install of the chart fairlead-member";
 
 function reportOf({ status }: MemberCluster): Condition | undefined {

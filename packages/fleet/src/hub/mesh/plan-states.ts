@@ -127,14 +127,14 @@ function stateOfAll(states: readonly MeshMemberStatus[], { selected, problem }: 
   return has("Failed", "Unknown") || problem !== undefined ? "Degraded" : "Connected";
 }
 
-const MOST_TOLD = 10;
+const MOST_REPORTED = 10;
 
 function errorOf(states: readonly MeshMemberStatus[], { selected, problem }: StatesView): string | undefined {
   if (selected.problem !== undefined) return selected.problem;
   const failed = states.filter((it) => it.state === "Failed" || it.state === "Unknown");
-  const told = failed.slice(0, MOST_TOLD).map((it) => `${it.name}: ${it.error ?? it.state}`);
-  const more = failed.length > MOST_TOLD ? [`and ${failed.length - MOST_TOLD} other members`] : [];
-  const all = [...(problem === undefined ? [] : [problem]), ...told, ...more];
+  const reported = failed.slice(0, MOST_REPORTED).map((it) => `${it.name}: ${it.error ?? it.state}`);
+  const more = failed.length > MOST_REPORTED ? [`and ${failed.length - MOST_REPORTED} other members`] : [];
+  const all = [...(problem === undefined ? [] : [problem]), ...reported, ...more];
   return all.length === 0 ? undefined : all.join("; ");
 }
 
@@ -148,8 +148,8 @@ export function driftOf(
   const wanted = new Set(selected);
   const named = (names: ReadonlySet<string>): string => {
     const all = [...names].toSorted(byText);
-    const more = all.length - MOST_TOLD;
-    return `${all.slice(0, MOST_TOLD).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+    const more = all.length - MOST_REPORTED;
+    return `${all.slice(0, MOST_REPORTED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
   };
   const [added, removed] = [wanted.difference(applied), applied.difference(wanted)];
   const changes = [

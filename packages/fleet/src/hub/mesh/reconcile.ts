@@ -74,7 +74,7 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
   const planned = [...profiles, ...former];
   // First, what fixes the prefixes.
   const results: PromiseSettledResult<unknown>[] = await Promise.allSettled(
-    profiles.map((it) => tellProfile(parts, it, signal)),
+    profiles.map((it) => reportProfile(parts, it, signal)),
   );
   results.push(...(await writeViews(parts, planned, signal)));
   results.push(...(await removeViews(parts, former, signal)));
@@ -91,7 +91,7 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
 /** Timers have 31 bits. */
 const MAX_WAIT_MS = 24 * 3600 * 1000;
 
-async function tellProfile(
+async function reportProfile(
   parts: Parts,
   { selected, states, addresses, virtualIPs, epoch: { epoch } }: Planned,
   signal: AbortSignal,

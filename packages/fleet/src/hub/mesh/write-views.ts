@@ -76,7 +76,7 @@ export async function writeViews(
     ...(await write(client, VIRTUAL_IPS, { informer: informers.virtualIPs, wanted: virtualIPs }, signal)),
     ...(await write(client, GATEWAYS, { informer: informers.gateways, wanted: shown }, signal)),
   ];
-  const told = await Promise.allSettled(
+  const reported = await Promise.allSettled(
     gateways.verdicts.map(({ gateway, condition }) =>
       writeConditions(client, GATEWAYS, {
         object: gateway,
@@ -91,7 +91,7 @@ export async function writeViews(
   const leftovers = await Promise.allSettled(
     leftIn(informers, planned).map((it) => client.delete(GATEWAYS, keyOf(it), { signal })),
   );
-  return [...results, ...told, ...leftovers];
+  return [...results, ...reported, ...leftovers];
 }
 
 /** What the members of a profile share; undefined without members, and while the profile cannot be used. */
@@ -126,12 +126,12 @@ function gatewaysView(
   for (const { plan, blocks } of planned.map((it) => it.addresses))
     if (plan !== undefined) for (const { cluster } of blocks) networks.set(cluster, [plan.ipv4, plan.ipv6]);
   const { store } = informers.gateways;
-  const told = [...networks.keys()].flatMap((cluster) =>
+  const reported = [...networks.keys()].flatMap((cluster) =>
     gatewayNames(cluster).flatMap((name) => store.get(objectKey(mailboxOf(cluster), name)) ?? []),
   );
   const shown = [...store.list()].filter((it) => isViewNamespace(it.metadata.namespace));
   return {
-    told: told.filter((it) => !isDeleting(it)),
+    reported: reported.filter((it) => !isDeleting(it)),
     shown: new Map(shown.map((it) => [it.metadata.name, it])),
     networkOf: (cluster) => networks.get(cluster) ?? [],
   };

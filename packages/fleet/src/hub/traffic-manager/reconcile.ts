@@ -66,7 +66,7 @@ export async function reconcileProfile(
   const dnsName = `${labelOf(profile)}.${parts.provider.zone}`;
   await parts.status.profile(profile, { programmed: result.condition, dnsName }, signal);
   for (const it of plan)
-    await tellBackend(parts, { profile, planned: it, programmed: result.condition }, signal);
+    await reportBackend(parts, { profile, planned: it, programmed: result.condition }, signal);
   if (result.error !== undefined) throw result.error;
   await releaseDeleted(parts, backends, signal);
   return result.againInMs === undefined ? {} : { requeueAfterMs: result.againInMs };
@@ -144,7 +144,7 @@ async function program(
   }
 }
 
-async function tellBackend(
+async function reportBackend(
   { status }: TrafficParts,
   it: {
     readonly profile: TrafficManagerProfile;

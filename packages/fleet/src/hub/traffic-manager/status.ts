@@ -54,7 +54,7 @@ export class StatusWriter {
     const of = TRAFFIC_MANAGER_BACKENDS;
     const write = { of, kind: "backend" as const, object: backend, condition: next.accepted };
     if (!(await this.#write({ ...write, rest: { endpoints } }, signal))) return;
-    for (const it of endpoints) this.#tellHealth(backend, it);
+    for (const it of endpoints) this.#reportHealth(backend, it);
   }
 
   /** @returns Whether something was written. */
@@ -83,11 +83,11 @@ export class StatusWriter {
     const written = findCondition(after.status?.conditions, condition.type);
     if (written !== undefined) this.#gauges.note(it.kind, object, written);
     if (before?.status !== condition.status || before.reason !== condition.reason)
-      this.#tell(of, object, condition);
+      this.#report(of, object, condition);
     return true;
   }
 
-  #tell<T extends KubeObject>(of: Resource<T>, object: T, { status, reason, message }: NewCondition): void {
+  #report<T extends KubeObject>(of: Resource<T>, object: T, { status, reason, message }: NewCondition): void {
     const isProblem = status === "False";
     this.#events.record(of, object, { type: isProblem ? "Warning" : "Normal", reason, message });
     const fields = { kind: of.kind, key: keyOf(object), reason, said: message };
@@ -95,7 +95,7 @@ export class StatusWriter {
     else this.#deps.log.info("traffic manager", fields);
   }
 
-  #tellHealth(
+  #reportHealth(
     backend: TrafficManagerBackend,
     { name, health, from, target }: TrafficManagerEndpointStatus,
   ): void {

@@ -109,7 +109,7 @@ async function nextAccess(
   signal: AbortSignal,
 ): Promise<HubAccess> {
   const found = Promise.withResolvers<HubAccess>();
-  let told: string | undefined;
+  let reported: string | undefined;
   const look = (): void => {
     const secret = currentAccess(secrets);
     const read = secret === undefined ? undefined : readHubSecret(secret);
@@ -118,8 +118,8 @@ async function nextAccess(
       return;
     }
     const why = read === undefined ? "the cluster has not joined a fleet yet" : read.problem;
-    if (why !== told) deps.log.info("waiting for the Secret that names the hub", { why });
-    told = why;
+    if (why !== reported) deps.log.info("waiting for the Secret that names the hub", { why });
+    reported = why;
   };
   using _watch = secrets.subscribe(look);
   look();

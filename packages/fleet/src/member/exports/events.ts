@@ -1,7 +1,7 @@
 import { GLOBAL_SERVICE, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 
-interface Told {
+interface Reported {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
@@ -16,7 +16,7 @@ const REASONS: Readonly<Record<string, string>> = {
   NoConflictFound: "NoServiceExportConflictFound",
 };
 
-const TOLD_OF = new Set(["Valid", "Conflict", TRAFFIC, GLOBAL_SERVICE]);
+const REPORTED_TYPES = new Set(["Valid", "Conflict", TRAFFIC, GLOBAL_SERVICE]);
 
 /**
  * What `kubectl describe` shows of a ServiceExport: what came to differ since its status was written last, once. That
@@ -25,10 +25,10 @@ const TOLD_OF = new Set(["Valid", "Conflict", TRAFFIC, GLOBAL_SERVICE]);
 export function planEvents(
   before: readonly Condition[] | undefined,
   next: readonly Omit<Condition, "lastTransitionTime">[],
-): Told[] {
-  return next.flatMap((condition): Told[] => {
+): Reported[] {
+  return next.flatMap((condition): Reported[] => {
     const was = before?.find((it) => it.type === condition.type);
-    if (!TOLD_OF.has(condition.type)) return [];
+    if (!REPORTED_TYPES.has(condition.type)) return [];
     if (was?.status === condition.status && was.reason === condition.reason) return [];
     const isFine = condition.status === (condition.type === "Conflict" ? "False" : "True");
     const isPending = condition.status === "Unknown";

@@ -26,7 +26,7 @@ export function planExportsValid(exports: Iterable<ReportedExport>): NewConditio
   }
   if (lines.size === 0) return undefined;
   const sorted = [...lines].toSorted(byNaturalText);
-  const told = sorted.slice(0, LIMIT.lines);
-  if (sorted.length > told.length) told.push(`and ${sorted.length - told.length} more`);
-  return { type: EXPORTS_VALID, status: "False", reason: "InvalidExports", message: told.join("\n") };
+  const reported = sorted.slice(0, LIMIT.lines);
+  if (sorted.length > reported.length) reported.push(`and ${sorted.length - reported.length} more`);
+  return { type: EXPORTS_VALID, status: "False", reason: "InvalidExports", message: reported.join("\n") };
 }

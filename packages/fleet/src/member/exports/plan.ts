@@ -72,12 +72,12 @@ function planActive(view: ExportView, { fleet, mcs, global }: ApiStates): Export
     current: view.current,
   });
   const spec = planSpec(view, fleet, [mcs?.exported, global?.exported]);
-  const told = (isToldOf: boolean): readonly NewCondition[] => (isToldOf ? conditions : []);
+  const reported = (isReportedOf: boolean): readonly NewCondition[] => (isReportedOf ? conditions : []);
   return {
     spec: spec === undefined ? undefined : { ...spec, ...traffic },
     hasEndpoints: spec !== undefined,
-    fleet: fleet && [fleet.valid, ...fleetConflict(view, isOpen.fleet), ...told(isOpen.fleet)],
-    mcs: mcs && [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...told(isOpen.mcs)],
+    fleet: fleet && [fleet.valid, ...fleetConflict(view, isOpen.fleet), ...reported(isOpen.fleet)],
+    mcs: mcs && [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...reported(isOpen.mcs)],
     global: global && [globalCondition(view, global)],
   };
 }

@@ -140,24 +140,24 @@ async function reconcile(
   const membership = membershipOf(session);
   if (membership !== "none") {
     // Before any request to the hub, so that conditions are written while the hub is unavailable, too.
-    const tell = async ({ fleet: next, mcs: nextMcs, global = [] }: ExportPlan): Promise<void> => {
+    const reportAll = async ({ fleet: next, mcs: nextMcs, global = [] }: ExportPlan): Promise<void> => {
       await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next }, signal);
       await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: nextMcs }, signal);
       await report(session, { of: SERVICES, object: here.services.store.get(key), next: global }, signal);
     };
     // A status that is refused holds back neither an export nor its withdrawal: the error ends the pass after them.
-    const [told] = await Promise.allSettled([tell(plan)]);
+    const [reported] = await Promise.allSettled([reportAll(plan)]);
     session.stopwatch.answered(key, currentExport(session, key));
     try {
       await send(session, key, plan, signal);
-      if (refusals.delete(key)) await tell(planFor(session, key));
+      if (refusals.delete(key)) await reportAll(planFor(session, key));
     } catch (error) {
       if (!isRefusal(error)) throw error;
       refusals.set(key, messageOf(error).slice(0, 1024));
-      await tell(planFor(session, key, refusals.get(key)));
+      await reportAll(planFor(session, key, refusals.get(key)));
       throw error;
     }
-    if (told.status === "rejected") throw told.reason;
+    if (reported.status === "rejected") throw reported.reason;
   }
   // Legacy agents added it. Fairlead needs none, because it is level-driven.
   const finalizer = FINALIZERS.serviceExport;

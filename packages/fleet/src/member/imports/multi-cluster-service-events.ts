@@ -1,7 +1,7 @@
 import { LOAD_BALANCER_CONDITION } from "#api/fairlead.dev/multi-cluster-service.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 
-interface Told {
+interface Reported {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
@@ -11,8 +11,8 @@ interface Told {
 export function planEvents(
   before: readonly Condition[] | undefined,
   next: readonly Omit<Condition, "lastTransitionTime">[],
-): Told[] {
-  return next.flatMap((condition): Told[] => {
+): Reported[] {
+  return next.flatMap((condition): Reported[] => {
     const was = before?.find((it) => it.type === condition.type);
     if (was?.status === condition.status && was.reason === condition.reason) return [];
     const { message } = condition;

@@ -124,16 +124,16 @@ describe("the Service that carries the address of an import", () => {
   it("that was deleted gets its addresses again, which the import still has", () => {
     const single = { ...spec, ipFamilies: ["IPv4" as const] };
     const before = derived(["10.96.0.9", "fd00::9"], { ipFamilyPolicy: "PreferDualStack" });
-    const told = { ...planMcsImport(single, vipOf(before)), metadata: owner.metadata } as ServiceImport;
-    expect(planMcsImport(single, undefined, told).spec).toEqual(told.spec);
-    expect(planDerivedService(single, told, undefined).spec).toMatchObject({
+    const reported = { ...planMcsImport(single, vipOf(before)), metadata: owner.metadata } as ServiceImport;
+    expect(planMcsImport(single, undefined, reported).spec).toEqual(reported.spec);
+    expect(planDerivedService(single, reported, undefined).spec).toMatchObject({
       clusterIP: "10.96.0.9",
       clusterIPs: ["10.96.0.9", "fd00::9"],
       ipFamilies: ["IPv4", "IPv6"],
       ipFamilyPolicy: "PreferDualStack",
     });
     // The server knows the address of one that is there.
-    expect(planDerivedService(single, told, before).spec).not.toHaveProperty("clusterIP");
+    expect(planDerivedService(single, reported, before).spec).not.toHaveProperty("clusterIP");
   });
 
   it("has no selector: Fairlead writes its EndpointSlices", () => {

@@ -160,7 +160,7 @@ async function reconcile(
   const periodMs = (internalMember.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000;
   const next = planAgents(session, internalMember, isLeaving);
   if (next === undefined) {
-    const dueInMs = heardAtMs(session, internalMember) + periodMs - deps.clock.now();
+    const dueInMs = seenAtMs(session, internalMember) + periodMs - deps.clock.now();
     return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
   }
   const [ranges, { agentStatus, ...own }] = isLeaving
@@ -231,7 +231,7 @@ async function rangesOf(
  * Returns when the agents reported last, by this cluster's clock; 0 if unknown. A report with a time in the future was
  * written before the clock was set back: waiting for its time could take days.
  */
-function heardAtMs({ part, deps }: Session, internalMember: InternalMemberCluster): number {
+function seenAtMs({ part, deps }: Session, internalMember: InternalMemberCluster): number {
   const [first] = agentsOf(part);
   const agent = internalMember.status?.agentStatus?.find((it) => it.type === first);
   const atMs = Date.parse(agent?.lastReceivedHeartbeat ?? "");
@@ -252,8 +252,8 @@ function planAgents(
   const joined = isLeaving
     ? { status: "False" as const, reason: "AgentLeft", message: "" }
     : { status: "True" as const, reason: "AgentJoined", message: "" };
-  const isDue = !isLeaving && now - heardAtMs(session, internalMember) >= periodMs;
-  const invalid = isLeaving || !canTellOfExports(session) ? undefined : planExportsValid(exportsOf(session));
+  const isDue = !isLeaving && now - seenAtMs(session, internalMember) >= periodMs;
+  const invalid = isLeaving || !canReportExports(session) ? undefined : planExportsValid(exportsOf(session));
   let changed = false;
   const ours = agents.map((type): AgentStatus => {
     const agent = before.find((it) => it.type === type);
@@ -264,8 +264,8 @@ function planAgents(
     const known = setCondition(agent?.conditions, own, deps.clock);
     const conditions = type === EXPORTS_AGENT ? withFacts(session, known, { invalid, isLeaving }) : known;
     if (conditions !== agent?.conditions) changed = true;
-    const heard = agent?.lastReceivedHeartbeat ?? timestamp(now);
-    return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : heard };
+    const received = agent?.lastReceivedHeartbeat ?? timestamp(now);
+    return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : received };
   });
   const others = before.filter((it) => !agents.includes(it.type) && !isFormerMemberAgent(it));
   if (!changed && !isDue && others.length + ours.length === before.length) return undefined;
@@ -319,7 +319,7 @@ function policyConditions(session: Session): readonly Fact[] {
 }
 
 /** Returns false for a legacy hub, which does not know this field. */
-function canTellOfExports(session: Session): boolean {
+function canReportExports(session: Session): boolean {
   return runs(session.part, "member-net") && !isLegacyHub(session);
 }
 

@@ -78,10 +78,10 @@ beforeEach(async () => {
   );
   internalMembers.start(stop.signal);
   await internalMembers.synced(stop.signal);
-  const heard = {
+  const received = {
     onBack: () => void said.push("back"),
     onSilent: () => void said.push("silent"),
-    onHeard: () => void said.push("heard"),
+    onAnswer: () => void said.push("heard"),
     onRestored: () => void said.push("restored"),
   };
   const session = {
@@ -95,7 +95,7 @@ beforeEach(async () => {
     probes: { cutOff: [] },
   };
   begin = () => {
-    const kept = keepLease(session, heard, stop.signal);
+    const kept = keepLease(session, received, stop.signal);
     stack.defer(async () => {
       stop.abort();
       await kept;

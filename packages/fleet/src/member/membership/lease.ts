@@ -32,7 +32,7 @@ export interface HubListener {
   /** No renewal was taken for the length of a lease: the hub takes this member for lost, or is lost itself. */
   readonly onSilent: () => void;
   /** With the first renewal after that. */
-  readonly onHeard: (leaseMs: number) => void;
+  readonly onAnswer: (leaseMs: number) => void;
   /**
    * The version of a renewal is from before that of an earlier one: the hub was restored from a backup, and has lost what came after that.
    * Not noticed where the hub has taken more writes since its return than it lost.
@@ -50,14 +50,14 @@ export interface HubListener {
  */
 export async function keepLease(
   session: LeaseSession,
-  heard: HubListener,
+  received: HubListener,
   signal: AbortSignal,
 ): Promise<void> {
   const { hub, deps } = session;
   let isAway = false;
-  using silence = new Silence(deps.clock, heard);
+  using silence = new Silence(deps.clock, received);
   using _reachable = hub.onReachable(() => {
-    if (isLegacyHub(session)) heard.onBack();
+    if (isLegacyHub(session)) received.onBack();
   });
   while (!signal.aborted) {
     const leaseSeconds = leaseOf(session);
@@ -70,7 +70,7 @@ export async function keepLease(
       }
       if (isAway) {
         deps.log.info("the hub is back");
-        heard.onBack();
+        received.onBack();
       }
       isAway = false;
     } catch (error) {
@@ -90,15 +90,15 @@ export async function keepLease(
 /** Notices that no renewal was taken for the length of a lease, and that those that were are lost. */
 class Silence implements Disposable {
   readonly #clock: Clock;
-  readonly #heard: HubListener;
+  readonly #received: HubListener;
   #timer: Disposable | undefined;
   #isNoticed = false;
   /** The version of the last renewal. */
   #taken: string | undefined;
 
-  constructor(clock: Clock, heard: HubListener) {
+  constructor(clock: Clock, received: HubListener) {
     this.#clock = clock;
-    this.#heard = heard;
+    this.#received = received;
   }
 
   /** A renewal begins: from the first one on the hub has the length of a lease. */
@@ -109,9 +109,9 @@ class Silence implements Disposable {
 
   end(leaseSeconds: number, version: string | undefined): void {
     this.#arm(leaseSeconds);
-    if (this.#isNoticed) this.#heard.onHeard(leaseSeconds * 1000);
+    if (this.#isNoticed) this.#received.onAnswer(leaseSeconds * 1000);
     this.#isNoticed = false;
-    if (isOlderVersion(version, this.#taken)) this.#heard.onRestored();
+    if (isOlderVersion(version, this.#taken)) this.#received.onRestored();
     this.#taken = version;
   }
 
@@ -119,7 +119,7 @@ class Silence implements Disposable {
     this[Symbol.dispose]();
     this.#timer = this.#clock.after(leaseSeconds * 1000, () => {
       this.#isNoticed = true;
-      this.#heard.onSilent();
+      this.#received.onSilent();
     });
   }
 

@@ -59,7 +59,7 @@ export function createMirror(session: Session, mesh: MeshInformers, onChange: ()
         const current = store.get(objectKey(namespace, name));
         const desired = { metadata: { namespace, name }, spec };
         await applyIfChanged(hub, GATEWAYS, { current, desired, fieldManager: MEMBER_MANAGER, signal });
-        await tell(session, gateway, { current, index: source.find(GATEWAYS, name)?.spec.index }, signal);
+        await report(session, gateway, { current, index: source.find(GATEWAYS, name)?.spec.index }, signal);
       }
       // After the rest: an older hub refuses it.
       for (const gateway of own)
@@ -88,7 +88,7 @@ async function mirrorPaths(
 }
 
 /** Writes what the hub says of a gateway where its node and its owner see it. */
-async function tell(
+async function report(
   { local, deps }: Session,
   gateway: Gateway,
   { current, index }: { readonly current: Gateway | undefined; readonly index: number | undefined },

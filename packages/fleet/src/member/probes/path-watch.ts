@@ -150,17 +150,17 @@ export class PathWatch {
     const nowMs = this.#clock.monotonic();
     seen.late = seen.late.filter((it) => nowMs - it < LATE_MS);
     if (target === undefined) return;
-    const heard = await this.#hear(seen, target, signal);
-    if (heard === "prompt" || heard === "unknown" || signal.aborted) return;
+    const received = await this.#hear(seen, target, signal);
+    if (received === "prompt" || received === "unknown" || signal.aborted) return;
     seen.late = [...seen.late, nowMs];
     doubt(seen);
-    if (heard === "late" && seen.late.length < MAX_LATE) return;
+    if (received === "late" && seen.late.length < MAX_LATE) return;
     seen.late = [];
     onCut(cluster);
   }
 
   /** Asks an endpoint and, if it does not answer at once, all witnesses. "unknown": nothing is to be expected of those. */
-  async #hear(seen: Seen, target: ProbeTarget, signal: AbortSignal): Promise<Heard> {
+  async #hear(seen: Seen, target: ProbeTarget, signal: AbortSignal): Promise<LastSeen> {
     const { ask } = this.#watched;
     const beganMs = this.#clock.monotonic();
     const first = ask(seen.cluster, [target], signal);
@@ -209,7 +209,7 @@ export class PathWatch {
   }
 }
 
-type Heard = "prompt" | "late" | "silent" | "unknown";
+type LastSeen = "prompt" | "late" | "silent" | "unknown";
 
 function isPrompt(lateMs: number | "hedge" | undefined): boolean {
   return typeof lateMs === "number" && lateMs < PROMPT_MS;

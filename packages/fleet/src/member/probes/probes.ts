@@ -20,7 +20,7 @@ const ROUND_MS = 1000;
 /** Connections opened at a time, so that a large cluster does not fill our own connection table. */
 const MAX_AT_A_TIME = 256;
 /** How often results of one round are reported, at most. Unit: milliseconds. */
-const TELL_MS = 250;
+const REPORT_MS = 250;
 
 /** Of a cluster whose data path is cut so many are asked in a round, in turn. */
 const MAX_OF_CUT = 32;
@@ -294,9 +294,9 @@ export class Probes implements AsyncDisposable {
     of.asked += sample.length;
     if (!of.isDoubted) {
       const asked = [...sample, ...rest].slice(0, MAX_OF_CUT);
-      const heardMs = asked.length === 0 ? 0 : await this.#hears(of.cluster, asked, signal);
+      const seenMs = asked.length === 0 ? 0 : await this.#hears(of.cluster, asked, signal);
       // An answer to the second try does not show that the path is there to stay.
-      const lives = heardMs !== undefined && heardMs < PROMPT_MS;
+      const lives = seenMs !== undefined && seenMs < PROMPT_MS;
       const changed = signal.aborted ? [] : targets.filter((it) => this.#note(of, it.address, lives));
       if (changed.length > 0) this.onChange(of.cluster);
       return;
@@ -306,8 +306,8 @@ export class Probes implements AsyncDisposable {
       (await this.#askAll(of, rest, signal)) ||
       askable.length === 0;
     // Of those that cannot be asked the others tell: the hub says nothing.
-    const untold = targets.filter((it) => it.ports.length === 0 && this.#note(of, it.address, lives));
-    if (untold.length > 0 && !signal.aborted) this.onChange(of.cluster);
+    const unreported = targets.filter((it) => it.ports.length === 0 && this.#note(of, it.address, lives));
+    if (unreported.length > 0 && !signal.aborted) this.onChange(of.cluster);
   }
 
   /**
@@ -317,13 +317,13 @@ export class Probes implements AsyncDisposable {
    */
   async #askAll(of: Suspect, targets: readonly ProbeTarget[], signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#session.deps;
-    let toldAtMs = clock.monotonic();
-    let isUntold = false;
+    let reportedAtMs = clock.monotonic();
+    let isUnreported = false;
     let hasAnswer = false;
-    const tell = (): void => {
-      if (isUntold) this.onChange(of.cluster);
-      isUntold = false;
-      toldAtMs = clock.monotonic();
+    const report = (): void => {
+      if (isUnreported) this.onChange(of.cluster);
+      isUnreported = false;
+      reportedAtMs = clock.monotonic();
     };
     const waiting = targets.values();
     const work = async (): Promise<void> => {
@@ -331,12 +331,12 @@ export class Probes implements AsyncDisposable {
         const answered = await this.#ask(target, signal);
         if (signal.aborted) return;
         hasAnswer ||= answered;
-        if (this.#note(of, target.address, answered)) isUntold = true;
-        if (clock.monotonic() - toldAtMs >= TELL_MS) tell();
+        if (this.#note(of, target.address, answered)) isUnreported = true;
+        if (clock.monotonic() - reportedAtMs >= REPORT_MS) report();
       }
     };
     await Promise.all(Array.from({ length: Math.min(MAX_AT_A_TIME, targets.length) }, work));
-    if (!signal.aborted) tell();
+    if (!signal.aborted) report();
     return hasAnswer;
   }
 
@@ -348,19 +348,19 @@ export class Probes implements AsyncDisposable {
   ): Promise<number | undefined> {
     const { clock } = this.#session.deps;
     const beganMs = clock.monotonic();
-    let heardMs: number | undefined;
-    const heard = new AbortController();
-    const either = AbortSignal.any([signal, heard.signal]);
+    let seenMs: number | undefined;
+    const received = new AbortController();
+    const either = AbortSignal.any([signal, received.signal]);
     const asked = targets.map(async (it) => {
       if (!(await this.#ask(it, either))) return;
-      heardMs ??= clock.monotonic() - beganMs;
-      heard.abort();
+      seenMs ??= clock.monotonic() - beganMs;
+      received.abort();
     });
     await Promise.all(asked);
-    if (heardMs === undefined) return undefined;
-    const fastestMs = Math.min(heardMs, this.#fastestMs.get(cluster) ?? Infinity);
+    if (seenMs === undefined) return undefined;
+    const fastestMs = Math.min(seenMs, this.#fastestMs.get(cluster) ?? Infinity);
     this.#fastestMs.set(cluster, fastestMs);
-    return heardMs - fastestMs;
+    return seenMs - fastestMs;
   }
 
   #note({ tally }: Suspect, address: string, answered: boolean): boolean {

@@ -102,12 +102,12 @@ describe("what a change of the policy would move", () => {
         const live = some.filter((it) => it.metadata.deletionTimestamp === undefined);
         const now: Placed = { ...old, snapshots, bindings: settle({ ...old, snapshots, bindings: live }) };
         const next: Placed = { ...now, placement: placementOf(after, 2) };
-        const told = explainChange(next);
+        const reported = explainChange(next);
         const then = settle({ ...next, snapshots: snapshotsFor(next) });
         const [was, is] = [placedOf(now.bindings), placedOf(then)];
-        expect(changed(told, "add")).toEqual(is.filter((it) => !was.includes(it)).toSorted());
-        expect(changed(told, "remove")).toEqual(was.filter((it) => !is.includes(it)).toSorted());
-        expect(told.clusters.filter((it) => it.isPicked).map((it) => it.cluster)).toEqual(is.toSorted());
+        expect(changed(reported, "add")).toEqual(is.filter((it) => !was.includes(it)).toSorted());
+        expect(changed(reported, "remove")).toEqual(was.filter((it) => !is.includes(it)).toSorted());
+        expect(reported.clusters.filter((it) => it.isPicked).map((it) => it.cluster)).toEqual(is.toSorted());
       }),
       { numRuns: 1000 },
     );

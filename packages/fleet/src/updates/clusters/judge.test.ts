@@ -200,16 +200,16 @@ describe("a member that fails its health check", () => {
   it("has its engine stopped, at once and once", () => {
     const it = world({ toleratedSeconds: 0 });
     measure(it, "a", { ...GOOD, servicesWithoutEndpoints: 2 });
-    expect([it.states, it.told]).toEqual(["a:Failed b:NotStarted", ["start a uid-1", "stop a uid-1"]]);
+    expect([it.states, it.reported]).toEqual(["a:Failed b:NotStarted", ["start a uid-1", "stop a uid-1"]]);
     it.settle();
-    expect(it.told).toHaveLength(2);
+    expect(it.reported).toHaveLength(2);
   });
 
   it("and whose engine has ended is left as it is", () => {
     const it = world({ toleratedSeconds: 0 });
     it.finish("a");
     measure(it, "a", { ...GOOD, servicesWithoutEndpoints: 2 });
-    expect([it.state, it.told]).toEqual(["Failed", ["start a uid-1"]]);
+    expect([it.state, it.reported]).toEqual(["Failed", ["start a uid-1"]]);
   });
 
   const BAD = { ...GOOD, servicesWithoutEndpoints: 2 };
@@ -218,7 +218,7 @@ describe("a member that fails its health check", () => {
     const it = world({ toleratedSeconds: 0, onFailure: "Rollback" });
     it.finish("a");
     measure(it, "a", BAD);
-    expect([it.state, it.states, it.told.at(-1)]).toEqual([
+    expect([it.state, it.states, it.reported.at(-1)]).toEqual([
       "Stopping",
       "a:Running b:NotStarted",
       "start a uid-1-rollback",
@@ -251,7 +251,7 @@ describe("a member that fails its health check", () => {
   it("is led back after its engine was stopped", () => {
     const it = world({ toleratedSeconds: 0, onFailure: "Rollback" });
     measure(it, "a", BAD);
-    expect(it.told).toEqual(["start a uid-1", "stop a uid-1", "start a uid-1-rollback"]);
+    expect(it.reported).toEqual(["start a uid-1", "stop a uid-1", "start a uid-1-rollback"]);
   });
 
   it("is led back if its engine fails as well, and tried again from there", () => {
@@ -265,7 +265,7 @@ describe("a member that fails its health check", () => {
     it.request({ attempt: 2 });
     it.settle();
     expect(it.member("a")).not.toHaveProperty("rollback");
-    expect([it.states, it.status.rolledBack, it.told.at(-1)]).toEqual([
+    expect([it.states, it.status.rolledBack, it.reported.at(-1)]).toEqual([
       "a:Running b:NotStarted",
       undefined,
       "start a uid-2",

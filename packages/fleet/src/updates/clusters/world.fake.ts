@@ -48,7 +48,7 @@ export class UpdateWorld {
   /** The probes of the last pass. */
   plan: ProbePlan = new Map();
   /** What engines had to do with each cluster, in order. */
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
 
   add(name: string, member: Partial<UpdateMember> = {}, cluster: ClusterUpgradeStatus = {}): void {
     this.members.set(name, {
@@ -133,10 +133,10 @@ export class UpdateWorld {
     const isBusy = current?.state === "Running";
     if (stop === true || (rollback === true && isBusy && current.id !== id)) {
       if (!isBusy) return;
-      this.told.push(`stop ${name} ${current.id}`);
+      this.reported.push(`stop ${name} ${current.id}`);
       this.clusters.set(name, { ...cluster, operation: { ...current, state: "Failed" } });
     } else if (current?.id !== id) {
-      this.told.push(`start ${name} ${id}`);
+      this.reported.push(`start ${name} ${id}`);
       this.clusters.set(name, { ...cluster, operation: { id, state: "Running" } });
     }
   }

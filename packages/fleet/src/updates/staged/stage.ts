@@ -28,7 +28,7 @@ export function stepStage(pass: Pass, stage: StageUpdatingStatus, config: StageC
   }
   for (const it of stage.clusters) if (isInFlight(it)) observe(at, it);
   const step = hasFailed(at) ? fail(at) : stage.clusters.every(isFinal) ? stepAfter(at) : stepClusters(at);
-  tell(at, step);
+  report(at, step);
   return step;
 }
 
@@ -194,7 +194,7 @@ function finish(
   if (reason !== "StageUpdatingSkippedNoClusters") stage.endTime = timestamp(pass.nowMs);
 }
 
-function tell({ pass, stage }: At, step: Step): void {
+function report({ pass, stage }: At, step: Step): void {
   const name = stage.stageName;
   switch (step.at) {
     case "progressing":

@@ -116,7 +116,7 @@ class Reconciler {
       const found = `Found ${pod.status?.phase === "Failed" ? "failed" : "succeeded"} daemon pod`;
       const what = `${found} ${namespace}/${name} on node ${nodeOf(pod)}, will try to`;
       if (pod.status?.phase === "Succeeded")
-        this.#pods.tell(set, "Normal", "SucceededDaemonPod", `${what} delete it`);
+        this.#pods.report(set, "Normal", "SucceededDaemonPod", `${what} delete it`);
       // One of an older template goes in any case: the new one may do better.
       if (pod.status?.phase === "Failed" && pod.metadata.labels?.[HASH_LABEL] === hash) {
         const leftMs = this.#backoff.leftMs(key, nodeOf(pod), nowMs);
@@ -125,7 +125,7 @@ class Reconciler {
           continue;
         }
         this.#backoff.note(key, nodeOf(pod), nowMs);
-        this.#pods.tell(set, "Warning", "FailedDaemonPod", `${what} kill it`);
+        this.#pods.report(set, "Warning", "FailedDaemonPod", `${what} kill it`);
       }
       now.push(pod);
     }

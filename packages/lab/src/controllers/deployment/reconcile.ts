@@ -132,7 +132,7 @@ class Reconciler {
     const replicas = initialReplicas(bounds, oldSets, isRecreate);
     const desired = newSet(deployment, replicas, this.#notes(deployment, nextRevision(oldSets)));
     const created = await this.#client.create(REPLICA_SETS, desired, { signal });
-    if (replicas > 0) this.#tellScaled(deployment, created, { from: 0, to: replicas });
+    if (replicas > 0) this.#reportScaled(deployment, created, { from: 0, to: replicas });
     return created;
   }
 
@@ -190,7 +190,7 @@ class Reconciler {
         annotations: set === present ? setAnnotations(deployment, annotations, notes) : counts(notes),
       };
       await this.#client.mergePatch(REPLICA_SETS, keyOf(set), { metadata, spec: { replicas } }, { signal });
-      this.#tellScaled(deployment, set, { from: replicasOf(set), to: replicas });
+      this.#reportScaled(deployment, set, { from: replicasOf(set), to: replicas });
     }
     // What was not scaled notes the new number too, or the change would count as one to scale for ever.
     const done = new Set(scaled.map((it) => it.set));
@@ -231,7 +231,7 @@ class Reconciler {
     return { revision, desiredReplicas: replicas, maxReplicas: replicas + maxSurge };
   }
 
-  #tellScaled(
+  #reportScaled(
     deployment: Deployment,
     set: ReplicaSet,
     by: { readonly from: number; readonly to: number },

@@ -57,7 +57,7 @@ async function reconcile(
   const pods = [...inNamespace].filter((pod) => matches(pod.metadata.labels));
   const expected = needsScale(budget) ? expectedScale(informers, pods) : 0;
   const plan = planBudget({ budget, pods, expected, clock });
-  tell(events, { budget, pods, expected, plan });
+  report(events, { budget, pods, expected, plan });
   if (!sameJson(budget.status ?? {}, plan.status))
     await client.update(
       POD_DISRUPTION_BUDGETS,
@@ -67,7 +67,7 @@ async function reconcile(
   return plan.checkInMs === undefined ? {} : { requeueAfterMs: plan.checkInMs + 1 };
 }
 
-function tell(
+function report(
   events: EventRecorder,
   at: {
     readonly budget: PodDisruptionBudget;

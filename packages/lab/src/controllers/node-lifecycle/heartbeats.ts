@@ -13,7 +13,7 @@ export class Heartbeats implements Disposable {
   readonly #leases: Informer<Lease>;
   readonly #clock: Clock;
   readonly #graceMs: number;
-  readonly #heardAtMs = new Map<string, number>();
+  readonly #seenAtMs = new Map<string, number>();
   readonly #renewTimes = new Map<string, string | undefined>();
   readonly #subscriptions: readonly Disposable[];
 
@@ -48,13 +48,13 @@ export class Heartbeats implements Disposable {
   leftMs(node: string): number {
     const nowMs = this.#clock.monotonic();
     const listeningSinceMs = this.#leases.watchingSinceMs ?? nowMs;
-    const heardAtMs = this.#heardAtMs.get(node) ?? nowMs;
-    this.#heardAtMs.set(node, heardAtMs);
-    return Math.max(heardAtMs, listeningSinceMs) + this.#graceMs - nowMs;
+    const seenAtMs = this.#seenAtMs.get(node) ?? nowMs;
+    this.#seenAtMs.set(node, seenAtMs);
+    return Math.max(seenAtMs, listeningSinceMs) + this.#graceMs - nowMs;
   }
 
   forget(node: string): void {
-    this.#heardAtMs.delete(node);
+    this.#seenAtMs.delete(node);
     this.#renewTimes.delete(node);
   }
 
@@ -63,7 +63,7 @@ export class Heartbeats implements Disposable {
   }
 
   #hear(node: string): void {
-    this.#heardAtMs.set(node, this.#clock.monotonic());
+    this.#seenAtMs.set(node, this.#clock.monotonic());
   }
 }
 

@@ -14,7 +14,7 @@ import { statefulSetController } from "./reconcile.ts";
 const key = objectKey("work", "db");
 let clock: FakeClock;
 let client: FakeKubeClient;
-let told: string[];
+let reported: string[];
 
 const set: StatefulSet = {
   metadata: { name: "db", namespace: "work", uid: "db-1" },
@@ -42,7 +42,7 @@ async function start(...seeds: StatefulSet[]): Promise<void> {
   client.seed(STATEFUL_SETS, ...seeds);
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
   const events: EventRecorder = {
-    record: (_of, _object, { reason }) => void told.push(reason),
+    record: (_of, _object, { reason }) => void reported.push(reason),
     flushed: () => Promise.resolve(),
   };
   const controller = statefulSetController(
@@ -58,7 +58,7 @@ async function start(...seeds: StatefulSet[]): Promise<void> {
 beforeEach(() => {
   clock = new FakeClock();
   client = new FakeKubeClient(clock);
-  told = [];
+  reported = [];
 });
 
 describe("a StatefulSet", () => {
@@ -99,6 +99,6 @@ describe("a StatefulSet", () => {
     const spec = { ...set.spec, volumeClaimTemplates: [{}] };
     await start({ ...set, spec } as StatefulSet);
     expect(names()).toEqual([]);
-    expect(told).toEqual(["FailedCreate"]);
+    expect(reported).toEqual(["FailedCreate"]);
   });
 });

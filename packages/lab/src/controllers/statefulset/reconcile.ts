@@ -72,7 +72,7 @@ class Reconciler {
     const set = this.#informers.statefulSets.store.get(key);
     if (set === undefined || isDeleting(set)) return {};
     if ((set.spec?.volumeClaimTemplates ?? []).length > 0) {
-      this.#tell(set, "Warning", "FailedCreate", "volumeClaimTemplates: no volume can be claimed here");
+      this.#report(set, "Warning", "FailedCreate", "volumeClaimTemplates: no volume can be claimed here");
       return {};
     }
     const own = await this.#claim(set, signal);
@@ -116,10 +116,10 @@ class Reconciler {
       await this.#client.create(PODS, pod, { signal });
     } catch (error) {
       if (hasCode(error, "API_ALREADY_EXISTS") && (await this.#isOwn(set, pod, signal))) return;
-      this.#tell(set, "Warning", "FailedCreate", `${what} failed error: ${messageOf(error)}`);
+      this.#report(set, "Warning", "FailedCreate", `${what} failed error: ${messageOf(error)}`);
       throw error;
     }
-    this.#tell(set, "Normal", "SuccessfulCreate", `${what} successful`);
+    this.#report(set, "Normal", "SuccessfulCreate", `${what} successful`);
   }
 
   /** Whether a pod that the cache does not show was made in a pass before. */
@@ -137,7 +137,7 @@ class Reconciler {
       return;
     }
     const message = `delete Pod ${pod.metadata.name} in StatefulSet ${set.metadata.name} successful`;
-    this.#tell(set, "Normal", "SuccessfulDelete", message);
+    this.#report(set, "Normal", "SuccessfulDelete", message);
   }
 
   async #writeStatus(
@@ -149,7 +149,7 @@ class Reconciler {
     await this.#client.update(STATEFUL_SETS, { ...set, status }, { subresource: "status", signal });
   }
 
-  #tell(set: StatefulSet, type: "Normal" | "Warning", reason: string, message: string): void {
+  #report(set: StatefulSet, type: "Normal" | "Warning", reason: string, message: string): void {
     this.#events.record(STATEFUL_SETS, set, { type, reason, message });
   }
 }

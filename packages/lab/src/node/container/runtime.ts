@@ -140,12 +140,12 @@ export class ContainerRuntime implements Disposable {
       holder.once("exit", () => resolve());
       holder.once("error", () => resolve());
     });
-    const told = await readUntilStarted(holder.stdio[3] as Readable);
-    if (!told.endsWith(STARTED)) {
+    const reported = await readUntilStarted(holder.stdio[3] as Readable);
+    if (!reported.endsWith(STARTED)) {
       await ended;
       writeFileSync(
         join(folder, "start-error"),
-        told.trim() || "the container ended while it was being set up",
+        reported.trim() || "the container ended while it was being set up",
       );
     }
     const view = this.#load(folder);
@@ -291,11 +291,11 @@ const STARTED = "started\n";
 
 /** What the shim tells while it sets up; ends with `STARTED` when that went well. */
 async function readUntilStarted(stream: Readable): Promise<string> {
-  let told = "";
+  let reported = "";
   for await (const chunk of stream.setEncoding("utf8")) {
-    told += chunk as string;
+    reported += chunk as string;
     // The shim's processes keep their end open for as long as the container lives.
-    if (told.endsWith(STARTED)) break;
+    if (reported.endsWith(STARTED)) break;
   }
-  return told;
+  return reported;
 }

@@ -44,8 +44,8 @@ export class ContainerStarter {
     const delay = renderSeconds(restarts.delayMs(run));
     const message = `back-off ${delay} restarting failed container=${name} pod=${who}`;
     this.#waiting.set(name, { reason: "CrashLoopBackOff", message });
-    const told = `Back-off restarting failed container ${name} in pod ${who}`;
-    this.#record(pod, { type: "Warning", reason: "BackOff", message: told });
+    const reported = `Back-off restarting failed container ${name} in pod ${who}`;
+    this.#record(pod, { type: "Warning", reason: "BackOff", message: reported });
   }
 
   async start(

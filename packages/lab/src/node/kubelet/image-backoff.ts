@@ -30,7 +30,7 @@ export class ImageBackoff {
   readonly #clock: Clock;
   readonly #failures = new Map<string, Failure>();
   /** Containers whose image back-off has been reported. */
-  readonly #toldOf = new Set<string>();
+  readonly #reportedOf = new Set<string>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -41,7 +41,7 @@ export class ImageBackoff {
     const failure = this.#failures.get(container);
     if (failure !== undefined && failure.untilMs > this.#clock.now()) return this.#backOff(wish, failure);
     const result = look();
-    this.#toldOf.delete(container);
+    this.#reportedOf.delete(container);
     if (result.found) {
       this.#failures.delete(container);
       return { ...result, events: foundEvents(image, pullPolicy) };
@@ -69,9 +69,9 @@ export class ImageBackoff {
       reason: "ImagePullBackOff",
       message: `Back-off pulling image "${image}": ErrImagePull: ${message}`,
     };
-    const isTold = this.#toldOf.has(container);
-    this.#toldOf.add(container);
-    const events: readonly PodEvent[] = isTold
+    const isReported = this.#reportedOf.has(container);
+    this.#reportedOf.add(container);
+    const events: readonly PodEvent[] = isReported
       ? []
       : [
           { type: "Normal", reason: "BackOff", message: `Back-off pulling image "${image}"` },

@@ -193,8 +193,8 @@ export class Kubelet implements Component {
     const refusal = refusalOf({ pod, others, allocatable, labels });
     if (refusal === undefined) return this.#addRunner(pod);
     const { reason, message } = refusal;
-    const told = message.replace(/^Pod was rejected: /, "");
-    this.#events.record(PODS, pod, { type: "Warning", reason, message: told });
+    const reported = message.replace(/^Pod was rejected: /, "");
+    this.#events.record(PODS, pod, { type: "Warning", reason, message: reported });
     const status = { ...refusal, phase: "Failed", qosClass: pod.status?.qosClass ?? qosClass(pod) };
     const patch = { metadata: { uid: pod.metadata.uid }, status };
     await this.#options.client.mergePatch(PODS, keyOf(pod), patch, { subresource: "status", signal });

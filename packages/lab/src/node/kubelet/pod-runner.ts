@@ -147,7 +147,7 @@ export class PodRunner implements AsyncDisposable {
   async #prepare(pod: Pod, due: (number | undefined)[], signal: AbortSignal): Promise<boolean> {
     const missing = sandboxProblem(pod);
     if (missing !== undefined) {
-      this.#tellProblem(pod, "FailedCreatePodSandBox", `Failed to create pod sandbox: ${missing}`);
+      this.#reportProblem(pod, "FailedCreatePodSandBox", `Failed to create pod sandbox: ${missing}`);
       return false;
     }
     try {
@@ -158,17 +158,17 @@ export class PodRunner implements AsyncDisposable {
     } catch (error) {
       if (error instanceof NoAddressError) {
         due.push(error.retryAtMs);
-        this.#tellProblem(pod, "FailedCreatePodSandBox", `Failed to create pod sandbox: ${error.message}`);
+        this.#reportProblem(pod, "FailedCreatePodSandBox", `Failed to create pod sandbox: ${error.message}`);
         return false;
       }
       if (!(error instanceof ConfigError)) throw error;
-      this.#tellProblem(pod, "FailedMount", error.message);
+      this.#reportProblem(pod, "FailedMount", error.message);
       // Running containers keep their volumes as they are, and restart with them.
       return [...this.#context.runtime.ofPod(this.uid)].length > 0;
     }
   }
 
-  #tellProblem(pod: Pod, reason: string, message: string): void {
+  #reportProblem(pod: Pod, reason: string, message: string): void {
     if (this.#problem !== message) this.#record(pod, { type: "Warning", reason, message });
     this.#problem = message;
   }

@@ -14,7 +14,7 @@ export interface StopOrder {
 interface Stop {
   deadlineMs: number;
   timer: Disposable;
-  isTold: boolean;
+  isReported: boolean;
   readonly over: AbortController;
   readonly turn: PromiseWithResolvers<void>;
 }
@@ -47,7 +47,7 @@ export class ContainerStops implements Disposable {
     if (stop === undefined) {
       const timer = this.#expireAt(run, deadlineMs);
       const turn = Promise.withResolvers<void>();
-      stop = { deadlineMs, timer, isTold: false, over: new AbortController(), turn };
+      stop = { deadlineMs, timer, isReported: false, over: new AbortController(), turn };
       this.#running.set(run.folder, stop);
       void this.#prepare(run, stop, preStop);
     } else if (deadlineMs < stop.deadlineMs) {
@@ -71,11 +71,11 @@ export class ContainerStops implements Disposable {
     // The hook's failure is an event of the pod, not a reason to keep it.
     if (preStop !== undefined) await Promise.race([preStop(stop.over.signal), over]).catch(() => {});
     await Promise.race([stop.turn.promise, over]);
-    if (!stop.over.signal.aborted && !stop.isTold) this.#tell(run, stop);
+    if (!stop.over.signal.aborted && !stop.isReported) this.#report(run, stop);
   }
 
-  #tell(run: ContainerView, stop: Stop): void {
-    stop.isTold = true;
+  #report(run: ContainerView, stop: Stop): void {
+    stop.isReported = true;
     stop.timer[Symbol.dispose]();
     stop.timer = this.#expireAt(run, Math.max(stop.deadlineMs, this.#clock.now() + MIN_WINDOW_MS));
     this.#runtime.signal(run, "SIGTERM");
@@ -85,8 +85,8 @@ export class ContainerStops implements Disposable {
     return this.#clock.after(Math.max(0, atMs - this.#clock.now()), () => {
       const stop = this.#running.get(run.folder);
       if (stop === undefined) return;
-      if (stop.isTold) this.#runtime.signal(run, "SIGKILL");
-      else this.#tell(run, stop);
+      if (stop.isReported) this.#runtime.signal(run, "SIGKILL");
+      else this.#report(run, stop);
     });
   }
 }

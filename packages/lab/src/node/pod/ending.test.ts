@@ -26,10 +26,14 @@ describe("the order in which containers end", () => {
   it("stops every container exactly once, whatever is running", () => {
     fc.assert(
       fc.property(fc.subarray(["s1", "i", "s2", "a", "b"]), (names) => {
-        const told: string[] = [];
-        for (let running = names; running.length > 0; running = running.filter((it) => !told.includes(it)))
-          told.push(...nextToEnd(pod, running));
-        expect(told.toSorted()).toEqual(names.toSorted());
+        const reported: string[] = [];
+        for (
+          let running = names;
+          running.length > 0;
+          running = running.filter((it) => !reported.includes(it))
+        )
+          reported.push(...nextToEnd(pod, running));
+        expect(reported.toSorted()).toEqual(names.toSorted());
       }),
     );
   });

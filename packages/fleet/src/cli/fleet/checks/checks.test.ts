@@ -67,31 +67,31 @@ describe("what a cluster that joins is granted", () => {
     spec: { containers: [], hostNetwork },
     status: { podIPs: [{ ip }] },
   });
-  const told = (podSubnet: string) => ({
+  const reported = (podSubnet: string) => ({
     metadata: { namespace: "kube-system", name: "kubeadm-config" },
     data: { ClusterConfiguration: `networking:\n  podSubnet: ${podSubnet}\n` },
   });
   const granted = async (
-    objects: { readonly told?: string; readonly pods?: readonly Pod[] },
+    objects: { readonly reported?: string; readonly pods?: readonly Pod[] },
     declared: readonly string[] = [],
   ): Promise<string | undefined> => {
     const client = new FakeKubeClient(new FakeClock());
     client.seed(NODES, node("one", "192.168.1.1", "10.1.0.0/24"), node("two", "192.168.1.2", "10.1.1.0/24"));
     client.seed(PODS, ...(objects.pods ?? [pod("10.1.0.7"), pod("192.168.1.1", true)]));
-    if (objects.told !== undefined) client.seed(CONFIG_MAPS, told(objects.told));
+    if (objects.reported !== undefined) client.seed(CONFIG_MAPS, reported(objects.reported));
     const networks = declared.map((it) => parsePrefix(it));
     const found = await readCidrs(client, networks, AbortSignal.timeout(5000));
     return grantAnnotation(found)["fairlead.dev/granted-cidrs"];
   };
 
   it("are its pods' networks as a whole, as kubeadm or the administrator said, and its nodes' addresses", async () => {
-    expect(await granted({ told: "10.1.0.0/16" })).toBe("10.1.0.0/16,192.168.1.1/32,192.168.1.2/32");
+    expect(await granted({ reported: "10.1.0.0/16" })).toBe("10.1.0.0/16,192.168.1.1/32,192.168.1.2/32");
     expect(await granted({}, ["10.9.0.0/16"])).toBe("10.9.0.0/16,192.168.1.1/32,192.168.1.2/32");
   });
 
   it("is empty where later nodes may have other networks, or pods are outside the networks that kubeadm has", async () => {
     expect(await granted({})).toBeUndefined();
-    expect(await granted({ told: "10.1.0.0/16", pods: [pod("10.77.0.1")] })).toBeUndefined();
+    expect(await granted({ reported: "10.1.0.0/16", pods: [pod("10.77.0.1")] })).toBeUndefined();
   });
 });
 

@@ -31,18 +31,18 @@ export async function readCidrs(
     listOrNothing(client.list(SERVICE_CIDRS, { signal })),
     orNothing(client.find(CONFIG_MAPS, objectKey("kube-system", "kubeadm-config"), { signal })),
   ]);
-  const told = kubeadm?.data?.["ClusterConfiguration"] ?? "";
+  const reported = kubeadm?.data?.["ClusterConfiguration"] ?? "";
   // Two plain values, by kubeadm's own writing: no YAML parser for them.
-  const toldOf = (field: string): string[] =>
-    (new RegExp(`^ *${field}: *"?([0-9a-fA-F:./,]+)`, "m").exec(told)?.[1] ?? "").split(",");
-  const subnets = toldOf("podSubnet").flatMap((it) => readRanges([it]));
+  const reportedOf = (field: string): string[] =>
+    (new RegExp(`^ *${field}: *"?([0-9a-fA-F:./,]+)`, "m").exec(reported)?.[1] ?? "").split(",");
+  const subnets = reportedOf("podSubnet").flatMap((it) => readRanges([it]));
   const whole = declared.length > 0 ? declared : areAllIn(subnets, pods?.items) ? subnets : [];
   // Pods with the node's network have its address. The podCIDRs of nodes do not cover future nodes.
   const granted = [...whole.map(formatPrefix), ...nodes.flatMap(addressesOf)];
   return {
     pods: readRanges([...[...declared, ...subnets].map(formatPrefix), ...podRangesOf(nodes)]),
     granted: whole.length === 0 ? undefined : readRanges(granted),
-    services: readRanges([...toldOf("serviceSubnet"), ...serviceRangesOf(services)]),
+    services: readRanges([...reportedOf("serviceSubnet"), ...serviceRangesOf(services)]),
   };
 }
 

@@ -54,7 +54,7 @@ export class RolloutReconciler {
     await inParallel(plan.restrategize, WRITES, (it) =>
       this.#patch(scope, it, { spec: { applyStrategy: strategyPatch(it, placement) } }, signal),
     );
-    await inParallel(plan.waiting, WRITES, (it) => this.#tellWaiting(scope, it, signal));
+    await inParallel(plan.waiting, WRITES, (it) => this.#reportWaiting(scope, it, signal));
     return plan.recheckMs === undefined ? {} : { requeueAfterMs: plan.recheckMs };
   }
 
@@ -123,7 +123,7 @@ export class RolloutReconciler {
   }
 
   /** The works controller says that the rollout has started, once a binding has its resources. */
-  async #tellWaiting(scope: ScopeInformers, { binding, why }: Waiting, signal: AbortSignal): Promise<void> {
+  async #reportWaiting(scope: ScopeInformers, { binding, why }: Waiting, signal: AbortSignal): Promise<void> {
     const { generation } = binding.metadata;
     const next = {
       type: ROLLOUT_STARTED,

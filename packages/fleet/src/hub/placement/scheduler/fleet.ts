@@ -80,7 +80,7 @@ export class Fleet implements Disposable {
     if (member === undefined) {
       this.#entries.delete(key);
       this.#heartbeats.forget(key);
-      this.#tell({ name: key, before, after: undefined, isUsageOnly: false });
+      this.#report({ name: key, before, after: undefined, isUsageOnly: false });
       return;
     }
     // As the previous leader left it.
@@ -92,7 +92,7 @@ export class Fleet implements Disposable {
     const isUsageOnly = entry !== undefined && sameJson(standingOf(entry.facts), standingOf(next.facts));
     const isSame = isUsageOnly && sameJson(usageOf(entry.member), usageOf(member));
     this.#entries.set(key, isSame ? { ...next, facts: entry.facts } : next);
-    if (!isSame) this.#tell({ name: key, before, after: next.facts, isUsageOnly });
+    if (!isSame) this.#report({ name: key, before, after: next.facts, isUsageOnly });
   }
 
   #read(member: MemberCluster, nowMs: number): ClusterFacts {
@@ -107,7 +107,7 @@ export class Fleet implements Disposable {
     return { heartbeatAgeMs: this.#heartbeats.ageMs(name, nowMs, this.#members.watchingSinceMs) };
   }
 
-  #tell(change: ClusterChange): void {
+  #report(change: ClusterChange): void {
     this.#sorted = undefined;
     for (const listener of this.#listeners) listener(change);
   }

@@ -106,7 +106,7 @@ async function reconcile(
   if (!sameJson(status, run.status)) {
     // Replaces the status that was read, or nothing.
     await client.update(UPDATE_RUNS, next, { subresource: "status", fieldManager: HUB_MANAGER, signal });
-    if (hasEnded(next) && !hasEnded(run)) tell(events, next);
+    if (hasEnded(next) && !hasEnded(run)) recordEnd(events, next);
   }
   const waitMs = await carryOut(parts, upgraders, { run: next, members }, signal);
   const soonestMs = Math.min(waitMs, againAtMs === undefined ? Infinity : againAtMs - nowMs);
@@ -171,7 +171,7 @@ function membersOf({ members, memberships }: HubInformers): ReadonlyMap<string, 
   );
 }
 
-function tell(events: EventRecorder, run: UpdateRun): void {
+function recordEnd(events: EventRecorder, run: UpdateRun): void {
   const { outcome = "", failureCount = 0, counts } = run.status ?? {};
   events.record(UPDATE_RUNS, run, {
     type: outcome === "Succeeded" ? "Normal" : "Warning",
