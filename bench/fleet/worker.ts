@@ -197,7 +197,8 @@ async function joinAll(hubKubeconfig: string): Promise<void> {
     const isOurs = (it: EndpointSlice): boolean => it.metadata.labels?.[MANAGED_BY_LABEL] === manager;
     stack.use(
       imported.subscribe(({ after }) => {
-        if (after !== undefined && isOurs(after)) reportSighting(shape.name, after.endpoints[0]?.addresses[0]);
+        if (after !== undefined && isOurs(after))
+          reportSighting(shape.name, after.endpoints[0]?.addresses[0]);
       }),
     );
     stack.use(

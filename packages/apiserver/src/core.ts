@@ -68,7 +68,7 @@ export interface Core extends Disposable {
   announceStop(): void;
 }
 
-/** Puts the parts together over a store, and tells them what it holds. */
+/** Puts the parts together over a store, and gives them what it holds. */
 export function composeCore(options: CoreOptions): Core {
   const { store, pki, serviceRanges, resolveService, clock, rng, log } = options;
   const { authentication = {}, limits, audit, metrics, meters, release = MINORS[0] } = options;

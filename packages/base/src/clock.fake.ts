@@ -5,7 +5,7 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** A clock that moves only when told to. */
+/** A clock that moves only by its methods. */
 export class FakeClock implements Clock {
   #nowMs: number;
   readonly #timers = new Set<Timer>();

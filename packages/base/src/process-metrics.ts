@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Metrics } from "./metrics.ts";
 
-/** The `process_*` metrics that Prometheus' client libraries agree on. What the platform does not tell is left out. */
+/** The `process_*` metrics that Prometheus' client libraries agree on. What the platform does not report is left out. */
 export function createProcessMetrics(metrics: Metrics): Disposable {
   const named = (suffix: string, help: string) => ({ name: `process_${suffix}`, help });
   const cpu = metrics.counter(named("cpu_seconds_total", "CPU time, user and system."));

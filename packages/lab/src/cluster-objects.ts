@@ -29,7 +29,7 @@ export async function applyClusterObjects(
   signal: AbortSignal,
 ): Promise<void> {
   const options = { ...MANAGER, signal };
-  // The server makes this namespace when it starts; asking for it tells a clear story when it has not.
+  // The server makes this namespace when it starts; asking for it shows clearly when it has not.
   await client.get(NAMESPACES, objectKey(undefined, "kube-system"), { signal });
   await Promise.all([
     client.apply(SERVICES, dnsService(used(spec, cluster.dnsService)), options),

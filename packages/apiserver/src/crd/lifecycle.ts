@@ -72,7 +72,7 @@ export class CrdLifecycle implements FollowUp {
     const ended = isServedAlike(previous, entry)
       ? former.find((it) => !after.some((now) => now.version === it.version))
       : former[0];
-    // After the commit: the watchers are to hear of the deletions first.
+    // After the commit: the watchers receive the deletions first.
     if (ended !== undefined) this.#toEnd.add(store.table(tableId(ended)));
     for (const it of after) {
       if (entry?.object.metadata.deletionTimestamp === undefined) this.#terminating.delete(tableId(it));

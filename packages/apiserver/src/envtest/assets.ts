@@ -19,7 +19,7 @@ export interface Assets {
   readonly hasKubectl: boolean;
 }
 
-/** Where the programs are put unless told otherwise. */
+/** Where the programs are put by default. */
 export function defaultFolder(environment: Readonly<Record<string, string | undefined>>): string {
   const data = environment["XDG_DATA_HOME"] ?? "";
   return join(data === "" ? join(homedir(), ".local", "share") : data, "fairlead", "envtest");

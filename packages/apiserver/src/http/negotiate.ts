@@ -9,7 +9,7 @@ export interface Accepted {
   readonly metaVersion: "v1" | "v1beta1";
   /** Whether metadata is asked for as that of a list. */
   readonly asList?: boolean;
-  /** Whether the client would rather have protobuf: what that does not tell apart is answered as it would read it. */
+  /** Whether the client would rather have protobuf: what that does not distinguish is answered as it would read it. */
   readonly prefersProtobuf?: boolean;
 }
 

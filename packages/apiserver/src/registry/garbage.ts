@@ -39,7 +39,7 @@ export class GarbageCollector {
     return this.#due.size === 0;
   }
 
-  /** Hears every change of the store. */
+  /** Receives every change of the store. */
   observe(change: StoreChange): void {
     this.index.update(change);
     const { before, after } = change;

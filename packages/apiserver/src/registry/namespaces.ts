@@ -29,7 +29,7 @@ export class NamespaceCleaner {
     return this.#due.size === 0;
   }
 
-  /** Hears every change of the store. */
+  /** Receives every change of the store. */
   observe({ table, key, before, after }: StoreChange): void {
     if (table.id === NAMESPACES) {
       if (after?.object.metadata.deletionTimestamp !== undefined) this.#due.add(key);

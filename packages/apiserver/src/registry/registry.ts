@@ -91,7 +91,7 @@ export class Registry {
     return this.env.reader;
   }
 
-  /** Tells strategies and follow-ups of everything that a restored store holds. */
+  /** Gives strategies and follow-ups everything that a restored store holds. */
   replay(): void {
     for (const table of this.store.tables()) {
       for (const after of table.entries()) {
@@ -221,7 +221,7 @@ export class Registry {
     return this.attempt(request, (write) => putObject(write, next(write)));
   }
 
-  /** For patches: `change` reads the stored state and says what it shall become, in the same transaction. */
+  /** For patches: `change` reads the stored state and says what it is to become, in the same transaction. */
   change(
     request: WriteRequest,
     change: (

@@ -59,7 +59,7 @@ export function putObject(write: Write, input: ApiObject): WriteResult {
 
 export interface Replacement {
   readonly entry: Entry;
-  /** The object as it shall be, in the version of the request; the server's to change. */
+  /** The object as it is to be, in the version of the request; the server's to change. */
   readonly input: ApiObject;
   /** Server-side apply has worked out the field owners already. */
   readonly isApplied?: boolean;

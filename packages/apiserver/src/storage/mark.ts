@@ -64,7 +64,7 @@ export class RevisionMark implements Disposable {
   }
 }
 
-/** Another one after each start of the machine. Where the platform does not tell, it is always the same. */
+/** Another one after each start of the machine. Where the platform does not report it, it is always the same. */
 function bootId(): string {
   try {
     return readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();

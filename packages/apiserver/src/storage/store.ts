@@ -117,12 +117,12 @@ export class Store {
     return this.#tables.values();
   }
 
-  /** `listener` hears each change at once, inside the transaction, and its reverse if that fails. It must not throw. */
+  /** `listener` receives each change at once, inside the transaction, and its reverse if that fails. It must not throw. */
   onChange(listener: (change: StoreChange) => void): void {
     this.#changeListeners.push(listener);
   }
 
-  /** `listener` hears what was committed, in order. It must not throw. */
+  /** `listener` receives what was committed, in order. It must not throw. */
   onCommit(listener: (events: readonly TableEvent[]) => void): void {
     this.#commitListeners.push(listener);
   }

@@ -45,7 +45,7 @@ export class WatchHub {
     for (const watcher of this.#all) if (table === undefined || watcher.spec.table === table) watcher.end();
   }
 
-  /** Tells a watcher how far it has come. */
+  /** Reports to a watcher how far it has come. */
   bookmark(watcher: Watcher): void {
     watcher.bookmark(this.#store.revision);
   }

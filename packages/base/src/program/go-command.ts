@@ -14,7 +14,7 @@ export interface GoFlag<Value> {
   readonly shown?: string;
   readonly parse: (text: string) => Value;
   readonly isBool: boolean;
-  /** Taken so that manifests need no change; not told of in the help. */
+  /** Taken so that manifests need no change; not listed in the help. */
   readonly isHidden?: boolean;
 }
 

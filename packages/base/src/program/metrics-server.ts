@@ -8,7 +8,7 @@ export interface MetricsServerOptions {
   readonly metrics: MetricsRegistry;
   /** `host:port`, `[host]:port`, or `:port` for every address. */
   readonly address: string;
-  /** What `/healthz` and `/readyz` tell. */
+  /** What `/healthz` and `/readyz` report. */
   readonly checks: Iterable<HealthCheck>;
   /** The flag that the address came from, for messages. Default: `--metrics`. */
   readonly flag?: string;

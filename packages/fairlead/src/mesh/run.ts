@@ -37,7 +37,7 @@ import { type HubContext, type HubFlags, onHub } from "#shared/on-hub.ts";
 import { type ProfileSettingFlags, readProfileSettings } from "#shared/profile-settings.ts";
 import { preflight, type PreflightFlags } from "./preflight.ts";
 
-/** The code to end with where something is not connected: told apart from a command that failed. */
+/** The code to end with where something is not connected: it differs from that of a command that failed. */
 const UNHEALTHY = 3;
 
 function print(text: string): void {

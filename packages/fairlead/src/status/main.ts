@@ -15,7 +15,7 @@ import { runForPeople } from "@fairlead/base/program/people.ts";
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
-/** The code to end with where something is not healthy: told apart from a command that failed. */
+/** The code to end with where something is not healthy: it differs from that of a command that failed. */
 const UNHEALTHY = 3;
 
 /** The clusters of a fleet, their exports and imports, conflicts, and the last report of each. */

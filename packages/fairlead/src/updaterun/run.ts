@@ -24,7 +24,7 @@ import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { type HubContext, type HubFlags, onHub } from "#shared/on-hub.ts";
 import { Screen } from "#shared/screen.ts";
 
-/** The code to end with where members failed: told apart from a command that failed. */
+/** The code to end with where members failed: it differs from that of a command that failed. */
 const UNHEALTHY = 3;
 
 interface WithResult extends HubFlags {

@@ -23,7 +23,7 @@ interface VerifyFlags {
   readonly output: VerifyOutput;
 }
 
-/** The code to end with where a check failed: told apart from a command that failed, as in `status`. */
+/** The code to end with where a check failed: it differs from that of a command that failed, as in `status`. */
 const UNHEALTHY = 3;
 
 export async function run(flags: VerifyFlags): Promise<void> {

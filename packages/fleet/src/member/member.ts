@@ -63,7 +63,7 @@ export interface MemberOptions {
   readonly compileHealth?: CompileHealth;
   /** Whether it reports the namespaces of the cluster, by which ResourcePlacements pick clusters. Default: false. */
   readonly collectNamespaces?: boolean;
-  /** How others reach the API server of this cluster. Default: not told. */
+  /** How others reach the API server of this cluster. Default: not reported. */
   readonly address?: ClusterAddress;
   /**
    * Called when the hub was restored from a backup: what was read of it may not be there any more, so that the caller starts another member
@@ -200,7 +200,7 @@ function addressInformers({ ranges, mesh, nodeAgents }: Session): Informer<KubeO
   return [...nodes, ...agents, ...(Object.values(mesh ?? {}) as Informer<KubeObject>[])];
 }
 
-/** Until the hub told what is in the mailbox: it may be away for long, and pods do not wait for it. */
+/** Until the contents of the mailbox are known: it may be away for long, and pods do not wait for it. */
 async function untilKnown(
   session: Session,
   mailbox: readonly Informer<KubeObject>[],

@@ -190,7 +190,7 @@ export type PortMatch =
 /**
  * A part of a policy that is not enforced as it is written. Nothing that a refusal concerns makes a policy wider:
  *
- * - `policy not enforced`: whom the policy concerns cannot be known;
+ * - `policy not enforced`: which pods the policy concerns cannot be known;
  * - `matches nothing`: the part of an allowing rule that the field belongs to (peer, port or the whole rule) matches nothing; the direction
  *   still denies by default;
  * - `denies more`: a denying rule is enforced without the part that would have narrowed it; a rule that passes denies instead;

@@ -61,7 +61,7 @@ describe("after a silence, a response to what was sent since", () => {
     await clock.advance(1000);
     reach.noteFailure(TIMEOUT);
     await clock.advance(1000);
-    watch.hear();
+    watch.noteAnswer();
     await clock.advance(1000);
     answer();
     expect(watch.isLost).toBe(false);

@@ -138,7 +138,7 @@ export class Reachability implements Disposable {
 
   noteResponse(answered: Exchange): void {
     answered.isAnswered = true;
-    answered.hear();
+    answered.noteAnswer();
     const outage = this.#outage;
     this.#outage = undefined;
     if (outage !== undefined) for (const listener of this.#listeners) listener();
@@ -186,7 +186,7 @@ export class Exchange implements Disposable {
     return this.#seenMs;
   }
 
-  hear(): void {
+  noteAnswer(): void {
     this.#seenMs = this.#clock.monotonic();
   }
 

@@ -156,7 +156,7 @@ export class Transport implements AsyncDisposable {
     using _underWay = exchange;
     try {
       for await (const chunk of body) {
-        exchange.hear();
+        exchange.noteAnswer();
         yield chunk;
       }
     } catch (cause) {

@@ -14,7 +14,7 @@ export interface KubeconfigOptions {
   /** Default: the file's current-context. */
   readonly context?: string;
   readonly clock?: Clock;
-  /** Told of what is allowed but unwise. */
+  /** Receives what is allowed but unwise. */
   readonly log?: Logger;
 }
 

@@ -8,7 +8,7 @@ import { timestamp } from "#objects/conditions.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "#types.ts";
 
-/** Tells people, through `kubectl describe`, what was decided about an object. */
+/** Reports, through `kubectl describe`, what was decided about an object. */
 export interface EventRecorder {
   /**
    * Returns at once; a failure to write is logged, not thrown. The same event again raises the count of the first.

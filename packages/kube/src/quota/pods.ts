@@ -158,7 +158,7 @@ function withOverhead(amounts: Amounts, overhead: Amounts, kind: Kind): Amounts 
   );
 }
 
-/** While a container is being resized it has the larger of what it shall have and what it has (KEP-1287). */
+/** While a container is being resized it has the larger of what it is to have and what it has (KEP-1287). */
 function effective(pod: CountedObject, kind: Kind): (container: Fields) => Amounts {
   const status = fieldsAt(pod, "status");
   const statuses = new Map(

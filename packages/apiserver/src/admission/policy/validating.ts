@@ -159,7 +159,7 @@ function namespaceOf(attributes: Attributes): ApiObject | undefined {
   return { ...found, metadata: metadata as unknown as ApiObject["metadata"] };
 }
 
-/** Undefined, with the failure told, when `work` fails by what is configured. */
+/** Undefined, with the failure reported, when `work` fails by what is configured. */
 function tried<T>(work: () => T, fail: (error: unknown) => void): T | undefined {
   try {
     return work();

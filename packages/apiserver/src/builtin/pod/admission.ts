@@ -8,7 +8,7 @@ import { timestamp } from "#registry/metadata.ts";
 
 const PODS = { group: "", plural: "pods" };
 const MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount";
-/** A little more than an hour, by which kubelets tell tokens that may be used longer. Unit: seconds. */
+/** A little more than an hour, by which kubelets recognize tokens that may be used longer. Unit: seconds. */
 const TOKEN_LIFETIME = 3607;
 /** How long a pod stays on a node that is not ready or not reachable. Unit: seconds. */
 const TOLERATION = 300;

@@ -32,7 +32,7 @@ export function validateMounts(container: Fields, path: string, volumes: Volumes
         ? [invalid(`${at}.mountPath`, mountPath, "must not already exist as a path in volumeDevices")]
         : []),
       ...validateSubPaths(mount, at, path),
-      // Upstream tells these at the list.
+      // Upstream reports these at the list.
       ...validatePropagation(mount, `${path}.mountPropagation`, isPrivileged),
       ...validateRecursion(mount, `${path}.recursiveReadOnly`),
     ];

@@ -135,7 +135,7 @@ function validateVolumeUpdate(object: ApiObject, old: ApiObject): readonly Field
   return [...errors, ...keepsAttributesClass(spec, before)];
 }
 
-/** Told without its `spec`, as upstream does. */
+/** Reported without its `spec`, as upstream does. */
 function sameMode(spec: Fields, before: Fields): FieldError[] {
   const mode = spec["volumeMode"];
   return mode === before["volumeMode"] ? [] : [invalid("volumeMode", mode, IMMUTABLE)];

@@ -26,7 +26,7 @@ export interface DnsSetupOptions {
 }
 
 export interface DnsSetupDeps extends RuntimeDeps {
-  /** Told of each step, for people. */
+  /** Receives each step, for people. */
   readonly progress: (step: string) => void;
 }
 

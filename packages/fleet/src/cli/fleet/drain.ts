@@ -23,7 +23,7 @@ import { drainPlacements, type PlacementDrain } from "./drain-placements.ts";
 import { type FleetStatus, readFleet, summarizeFleet } from "./status.ts";
 
 export interface DrainDeps extends RuntimeDeps {
-  /** Told of each step, for people. */
+  /** Receives each step, for people. */
   readonly progress?: (step: string) => void;
 }
 

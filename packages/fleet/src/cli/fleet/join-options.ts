@@ -37,7 +37,7 @@ export interface JoinOptions {
 }
 
 export interface JoinDeps extends RuntimeDeps {
-  /** Told of each step, for people. */
+  /** Receives each step, for people. */
   readonly progress?: (report: Report) => void;
   /** Called with each finding before anything is changed. */
   readonly onFinding?: (finding: Finding) => void;

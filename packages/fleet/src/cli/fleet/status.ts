@@ -81,7 +81,7 @@ export interface ClusterStatus {
   readonly serving: number;
   /** Exports of this member that cannot be, each with the reason. */
   readonly invalidExports: readonly string[];
-  /** When it was heard of last. RFC 3339. */
+  /** When it last reported. RFC 3339. */
   readonly lastSync: string | undefined;
   readonly since: string | undefined;
 }

@@ -21,7 +21,7 @@ import type { MeshSnapshot } from "./read.ts";
 /** Applies profiles to their members: what the plan lists, and nothing else. */
 
 export interface ApplyDeps extends RuntimeDeps {
-  /** Told of each step and of each member that changes its state, for people. */
+  /** Receives each step and each member that changes its state, for people. */
   readonly progress: (step: string) => void;
 }
 

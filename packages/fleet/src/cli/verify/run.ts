@@ -48,7 +48,7 @@ export interface VerifyOptions {
 }
 
 export interface VerifyDeps extends RuntimeDeps {
-  /** Told of each step, for people. */
+  /** Receives each step, for people. */
   readonly progress: (step: string) => void;
 }
 

@@ -236,7 +236,7 @@ export class Tunnels implements AsyncDisposable {
     return loadKeys(join(stateDir, "keys"), epoch, deps.clock.now());
   }
 
-  /** Tells other gateways what they have to know of this one. */
+  /** Reports to other gateways what they have to know of this one. */
   async publish({ gateway, network, block }: NodeState, signal: AbortSignal): Promise<void> {
     if (gateway === undefined) return;
     const keys = await this.#loadKeys(network.keyEpoch);

@@ -69,7 +69,7 @@ function isInstalled(condition: Condition | undefined, version: string): boolean
   return condition?.status === "True" && condition.message.startsWith(`${version} `);
 }
 
-/** A member that has not heard of a new version still reports the former one as installed. */
+/** A member that has not received a new version still reports the former one as installed. */
 function reasonOf(condition: Condition | undefined, version: string): string {
   if (condition === undefined) return "NotEnabled";
   return condition.status === "True" && !isInstalled(condition, version) ? "Installing" : condition.reason;

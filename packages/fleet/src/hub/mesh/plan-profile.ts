@@ -19,7 +19,7 @@ import { type AddressesPlan, areRoutable, listed } from "./plan-addresses.ts";
 
 /** What a profile's members share, and its status. Pure. */
 
-/** What a flat network tells its members. */
+/** What members of a flat network receive. */
 export function describeTerms({ spec }: ClusterMeshProfile): FlatNetwork {
   const { version, dataplane = "fairlead", policyCIDRMatchMode } = spec;
   return {

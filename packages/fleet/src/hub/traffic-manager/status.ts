@@ -16,7 +16,7 @@ import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { StatusGauges } from "./gauges.ts";
 
-/** Tells profiles and backends what came of them: status, events and gauges, each only when something changed. */
+/** Reports to profiles and backends what came of them: status, events and gauges, each only when something changed. */
 export class StatusWriter {
   readonly #client: KubeClient;
   readonly #events: EventRecorder;

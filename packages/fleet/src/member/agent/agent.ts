@@ -44,7 +44,7 @@ export interface AgentOptions {
   readonly compileHealth?: CompileHealth;
   /** Whether it reports the namespaces of the cluster, by which ResourcePlacements pick clusters. Default: false. */
   readonly collectNamespaces?: boolean;
-  /** How others reach the API server of this cluster. Default: not told. */
+  /** How others reach the API server of this cluster. Default: not reported. */
   readonly address?: ClusterAddress;
 }
 

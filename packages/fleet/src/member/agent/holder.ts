@@ -2,7 +2,7 @@ import type { Credential, Credentials } from "@fairlead/kube/config/config.ts";
 import { isSameBundle } from "@fairlead/base/pki/bundle.ts";
 import type { HubAccess } from "#api/fairlead.dev/hub-secret.ts";
 
-/** Told by which authorities the hub was known before. */
+/** Receives the authorities by which the hub was known before. */
 export type AuthorityListener = (before: string) => void;
 
 /** The member's current credentials and the CA of the hub; replaceable while connections stay open. */

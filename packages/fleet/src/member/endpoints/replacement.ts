@@ -28,7 +28,7 @@ export interface Withdrawal {
 
 /**
  * Before ready endpoints are withdrawn from a service because other clusters' come first, one slice of these is there:
- * proxies hear of one after the other, and must not see a service without an endpoint in between.
+ * proxies see one after the other, and must not see a service without an endpoint in between.
  */
 export async function putReplacements(
   session: Session,

@@ -104,7 +104,7 @@ function balancedSlices({ here }: Session, service: ObjectKey): EndpointSlice[] 
   });
 }
 
-/** What the hub said of a service, as far as its import tells and this cluster's own endpoints need it. */
+/** What the hub said of a service, as far as its import has it and this cluster's own endpoints need it. */
 function readSpec(
   session: Session,
   key: ObjectKey,

@@ -79,7 +79,7 @@ function usableNamespaces({ here }: Session): string[] {
 
 /** Whether a namespace exists and takes new objects. */
 export function hasNamespace({ here }: Session, name: string): boolean {
-  // No cluster is without any: they may not be read, and the write will tell.
+  // No cluster is without any: they may not be read, and the write shows it.
   if (here.namespaces.store.size === 0) return true;
   const namespace = here.namespaces.store.get(objectKey(undefined, name));
   return namespace !== undefined && !isDeleting(namespace) && namespace.status?.phase !== "Terminating";

@@ -81,7 +81,7 @@ beforeEach(async () => {
   const received = {
     onBack: () => void said.push("back"),
     onSilent: () => void said.push("silent"),
-    onAnswer: () => void said.push("heard"),
+    onAnswer: () => void said.push("answer"),
     onRestored: () => void said.push("restored"),
   };
   const session = {
@@ -168,7 +168,7 @@ describe("a member's lease", () => {
     await clock.advance(5 * PACE_MS);
     expect(hub.askedAtMs).toEqual([0, 1, 2, 3, 4, 5].map((it) => it * PACE_MS));
     await clock.advance(3 * PACE_MS);
-    expect(said).toEqual(["silent", "heard", "back"]);
+    expect(said).toEqual(["silent", "answer", "back"]);
   });
 
   it("reports that the hub is silent if no renewal succeeded for a lease period, and when the hub is back", async () => {
@@ -179,7 +179,7 @@ describe("a member's lease", () => {
     await clock.advance(1);
     expect(said).toEqual(["silent"]);
     await clock.advance(3 * LEASE_MS);
-    expect(said).toEqual(["silent", "heard", "back"]);
+    expect(said).toEqual(["silent", "answer", "back"]);
   });
 
   it("shows that the hub was restored from a backup: its version is from before an earlier one", async () => {

@@ -46,18 +46,18 @@ export interface HubListener {
  *
  * A legacy hub has no lease and gives no permission for one: there, only a successful request shows that it is back.
  *
- * @param heard - Notified when the hub becomes silent or is back.
+ * @param listener - Notified when the hub becomes silent or is back.
  */
 export async function keepLease(
   session: LeaseSession,
-  received: HubListener,
+  listener: HubListener,
   signal: AbortSignal,
 ): Promise<void> {
   const { hub, deps } = session;
   let isAway = false;
-  using silence = new Silence(deps.clock, received);
+  using silence = new Silence(deps.clock, listener);
   using _reachable = hub.onReachable(() => {
-    if (isLegacyHub(session)) received.onBack();
+    if (isLegacyHub(session)) listener.onBack();
   });
   while (!signal.aborted) {
     const leaseSeconds = leaseOf(session);
@@ -70,7 +70,7 @@ export async function keepLease(
       }
       if (isAway) {
         deps.log.info("the hub is back");
-        received.onBack();
+        listener.onBack();
       }
       isAway = false;
     } catch (error) {
@@ -90,15 +90,15 @@ export async function keepLease(
 /** Notices that no renewal was taken for the length of a lease, and that those that were are lost. */
 class Silence implements Disposable {
   readonly #clock: Clock;
-  readonly #received: HubListener;
+  readonly #listener: HubListener;
   #timer: Disposable | undefined;
   #isNoticed = false;
   /** The version of the last renewal. */
   #taken: string | undefined;
 
-  constructor(clock: Clock, received: HubListener) {
+  constructor(clock: Clock, listener: HubListener) {
     this.#clock = clock;
-    this.#received = received;
+    this.#listener = listener;
   }
 
   /** A renewal begins: from the first one on the hub has the length of a lease. */
@@ -109,9 +109,9 @@ class Silence implements Disposable {
 
   end(leaseSeconds: number, version: string | undefined): void {
     this.#arm(leaseSeconds);
-    if (this.#isNoticed) this.#received.onAnswer(leaseSeconds * 1000);
+    if (this.#isNoticed) this.#listener.onAnswer(leaseSeconds * 1000);
     this.#isNoticed = false;
-    if (isOlderVersion(version, this.#taken)) this.#received.onRestored();
+    if (isOlderVersion(version, this.#taken)) this.#listener.onRestored();
     this.#taken = version;
   }
 
@@ -119,7 +119,7 @@ class Silence implements Disposable {
     this[Symbol.dispose]();
     this.#timer = this.#clock.after(leaseSeconds * 1000, () => {
       this.#isNoticed = true;
-      this.#received.onSilent();
+      this.#listener.onSilent();
     });
   }
 

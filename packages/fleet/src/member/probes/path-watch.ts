@@ -24,7 +24,7 @@ const MAX_LATE = 2;
 const LATE_MS = 60_000;
 /** After such a time the cluster is asked again soon, and then each time after twice as long. Unit: milliseconds. */
 const SOON_MS = 250;
-/** If this program is later than that, answers may be, too, and tell nothing. Unit: milliseconds. */
+/** If this program is later than that, answers may be, too, and prove nothing. Unit: milliseconds. */
 const BUSY_MS = 250;
 /** Questions are at other places of this part of a round, or a link could come and go in time with them. */
 const SPREAD = 2 / 3;
@@ -150,7 +150,7 @@ export class PathWatch {
     const nowMs = this.#clock.monotonic();
     seen.late = seen.late.filter((it) => nowMs - it < LATE_MS);
     if (target === undefined) return;
-    const received = await this.#hear(seen, target, signal);
+    const received = await this.#ask(seen, target, signal);
     if (received === "prompt" || received === "unknown" || signal.aborted) return;
     seen.late = [...seen.late, nowMs];
     doubt(seen);
@@ -160,7 +160,7 @@ export class PathWatch {
   }
 
   /** Asks an endpoint and, if it does not answer at once, all witnesses. "unknown": nothing is to be expected of those. */
-  async #hear(seen: Seen, target: ProbeTarget, signal: AbortSignal): Promise<LastSeen> {
+  async #ask(seen: Seen, target: ProbeTarget, signal: AbortSignal): Promise<LastSeen> {
     const { ask } = this.#watched;
     const beganMs = this.#clock.monotonic();
     const first = ask(seen.cluster, [target], signal);

@@ -92,7 +92,7 @@ export class Probes implements AsyncDisposable {
         clusters: () => (isParallel(session) ? [] : this.#others().filter((it) => !this.#suspects.has(it))),
         endpoint: (cluster, turn) => this.#endpointOf(cluster, turn),
         all: (cluster) => this.#targets(cluster),
-        ask: (cluster, targets, signal) => this.#hears(cluster, targets, signal),
+        ask: (cluster, targets, signal) => this.#answers(cluster, targets, signal),
         onCut: (cluster) => this.#cut(cluster),
       },
       clock,
@@ -178,7 +178,7 @@ export class Probes implements AsyncDisposable {
     return [...others];
   }
 
-  /** The hub is there again, and names within a lease whom it misses. */
+  /** The hub is there again, and names within a lease the clusters that it misses. */
   trust(leaseMs: number): void {
     this.#isHubSilent = false;
     this.#trustedAtMs = this.#session.deps.clock.monotonic() + LEASES_UNTIL_NAMED * leaseMs;
@@ -294,7 +294,7 @@ export class Probes implements AsyncDisposable {
     of.asked += sample.length;
     if (!of.isDoubted) {
       const asked = [...sample, ...rest].slice(0, MAX_OF_CUT);
-      const seenMs = asked.length === 0 ? 0 : await this.#hears(of.cluster, asked, signal);
+      const seenMs = asked.length === 0 ? 0 : await this.#answers(of.cluster, asked, signal);
       // An answer to the second try does not show that the path is there to stay.
       const lives = seenMs !== undefined && seenMs < PROMPT_MS;
       const changed = signal.aborted ? [] : targets.filter((it) => this.#note(of, it.address, lives));
@@ -305,7 +305,7 @@ export class Probes implements AsyncDisposable {
       (await this.#askAll(of, sample, signal)) ||
       (await this.#askAll(of, rest, signal)) ||
       askable.length === 0;
-    // Of those that cannot be asked the others tell: the hub says nothing.
+    // Those that cannot be asked are judged by the others: the hub is silent.
     const unreported = targets.filter((it) => it.ports.length === 0 && this.#note(of, it.address, lives));
     if (unreported.length > 0 && !signal.aborted) this.onChange(of.cluster);
   }
@@ -341,7 +341,7 @@ export class Probes implements AsyncDisposable {
   }
 
   /** By how much the first of a few endpoints answers later than the fastest ever; undefined: none does. Unit: milliseconds. */
-  async #hears(
+  async #answers(
     cluster: string,
     targets: readonly ProbeTarget[],
     signal: AbortSignal,

@@ -30,7 +30,7 @@ export interface ResolvedOverride {
   readonly steps: readonly ("delete" | readonly ResolvedPatch[])[];
 }
 
-/** An override that cannot be applied: an error of its author, which the conditions of the binding tell. */
+/** An override that cannot be applied: an error of its author, which the conditions of the binding report. */
 export class OverrideError extends Error {}
 
 /** Whether the rule is for the cluster. No selector selects none, an empty one all. */

@@ -32,7 +32,7 @@ export function ineligibility(member: MemberCluster, { heartbeatAgeMs }: Sight):
   return undefined;
 }
 
-/** For how much longer what `ineligibility` said holds if nothing is heard of the member. Unit: milliseconds. */
+/** For how much longer what `ineligibility` said holds if the member reports nothing. Unit: milliseconds. */
 export function eligibleForMs(member: MemberCluster, sight: Sight): number {
   if (ineligibility(member, sight) !== undefined) return Infinity;
   const agent = memberAgentOf(member);

@@ -39,7 +39,7 @@ export function executionSettings(policy: PlacementPolicy | undefined): Executio
     ...requiredDuringExecution,
   };
   const counted: readonly ExecutionRequirement[] =
-    // With PickAll, no other cluster takes the place of one that is not heard of.
+    // With PickAll, no other cluster takes the place of one that does not report.
     placementType === "PickAll" ? requirements.filter((it) => it !== "ClusterEligibility") : requirements;
   return {
     requirements: new Set(counted),
@@ -147,7 +147,7 @@ function hasArrived(status: ResourceBinding["status"]): boolean {
   return ["Available", "DiffReported"].some((it) => isConditionTrue(status?.conditions, it));
 }
 
-/** When most clusters are not heard of, it is more likely the hub that is cut off. */
+/** When most clusters do not report, it is more likely the hub that is cut off. */
 function isFleetDown(clusters: ReadonlyMap<string, ClusterFacts>): boolean {
   const ineligible = clusters.values().filter((it) => it.ineligible !== undefined);
   return ineligible.toArray().length * 2 > clusters.size;

@@ -150,7 +150,7 @@ function facetsOf(pod: Pod): unknown {
   return { labels, uid, ownerReferences, ready: isReady(pod), deleting: isDeleting(pod) };
 }
 
-/** When a workload is scaled its pods say whom that concerns. */
+/** When a workload is scaled its pods say which budgets that concerns. */
 function budgetsOfScale({ disruptionBudgets }: Needs, { before, after }: Change<KubeObject>): ObjectKey[] {
   if (replicasOf(before) === replicasOf(after)) return [];
   const { namespace = "" } = (after ?? before)?.metadata ?? {};

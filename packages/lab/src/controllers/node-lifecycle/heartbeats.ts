@@ -32,7 +32,7 @@ export class Heartbeats implements Disposable {
       }),
       nodes.subscribe(({ before, after }) => {
         const said = readinessOf(after);
-        if (said !== undefined && said !== readinessOf(before)) this.#hear(after?.metadata.name ?? "");
+        if (said !== undefined && said !== readinessOf(before)) this.#note(after?.metadata.name ?? "");
       }),
     ];
   }
@@ -41,10 +41,10 @@ export class Heartbeats implements Disposable {
   noteLease(node: string, renewTime: string | undefined): void {
     if (renewTime === undefined || this.#renewTimes.get(node) === renewTime) return;
     this.#renewTimes.set(node, renewTime);
-    this.#hear(node);
+    this.#note(node);
   }
 
-  /** How long until the node counts as gone; 0 or less: it does. A node never heard of counts from now on. */
+  /** How long until the node counts as gone; 0 or less: it does. A node that never reported counts from now on. */
   leftMs(node: string): number {
     const nowMs = this.#clock.monotonic();
     const listeningSinceMs = this.#leases.watchingSinceMs ?? nowMs;
@@ -62,7 +62,7 @@ export class Heartbeats implements Disposable {
     for (const subscription of this.#subscriptions) subscription[Symbol.dispose]();
   }
 
-  #hear(node: string): void {
+  #note(node: string): void {
     this.#seenAtMs.set(node, this.#clock.monotonic());
   }
 }

@@ -46,7 +46,7 @@ export function nodeLifecycleController(parts: Parts, deps: RuntimeDeps): Contro
         watching(leases, ({ before, after }) => [
           objectKey(undefined, (after ?? before)?.metadata.name ?? ""),
         ]),
-        // A pod that says it is ready on a node that is not heard of, or that a taint may send away.
+        // A pod that says it is ready on a node that does not report, or that a taint may send away.
         watching(pods, ({ after }) => {
           const node = after?.spec?.nodeName ?? "";
           return node === "" ? [] : [objectKey(undefined, node)];

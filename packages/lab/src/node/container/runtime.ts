@@ -289,7 +289,7 @@ function holdArguments(spec: ContainerSpec): readonly string[] {
 
 const STARTED = "started\n";
 
-/** What the shim tells while it sets up; ends with `STARTED` when that went well. */
+/** What the shim reports while it sets up; ends with `STARTED` when that went well. */
 async function readUntilStarted(stream: Readable): Promise<string> {
   let reported = "";
   for await (const chunk of stream.setEncoding("utf8")) {

@@ -185,7 +185,7 @@ export class PodRunner implements AsyncDisposable {
     await this.#report(pod, this.#plan(pod), signal);
   }
 
-  /** Tells those to end whose turn it is. Returns whether any still runs. */
+  /** Asks those to end whose turn it is. Returns whether any still runs. */
   #stopAll(pod: Pod | undefined, graceMs: number): boolean {
     const { runtime, stops, deps } = this.#context;
     const known = this.#pod;

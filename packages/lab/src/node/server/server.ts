@@ -218,7 +218,7 @@ interface Session {
   readonly command: readonly string[];
 }
 
-/** TLS has checked the certificate; here it is asked whom it names. */
+/** TLS has checked the certificate; here it is asked which program it names. */
 function isAllowed(request: IncomingMessage): boolean {
   const groups: unknown = (request.socket as TLSSocket).getPeerCertificate().subject?.O;
   return [groups].flat().includes(ALLOWED_GROUP);

@@ -21,7 +21,7 @@ export interface ClusterChange {
 interface Entry {
   member: MemberCluster;
   facts: ClusterFacts;
-  /** Until when `facts` hold if nothing is heard, on the monotonic clock. */
+  /** Until when `facts` hold if nothing is reported, on the monotonic clock. */
   untilMs: number;
 }
 
@@ -68,7 +68,7 @@ export class Fleet implements Disposable {
     return this.#sorted;
   }
 
-  /** For how much longer what `clusters` returned holds if nothing is heard. Unit: milliseconds. */
+  /** For how much longer what `clusters` returned holds if nothing is reported. Unit: milliseconds. */
   validForMs(): number {
     return Math.max(1, this.#sortedUntilMs - this.#clock.monotonic());
   }

@@ -29,7 +29,7 @@ export class Heartbeats {
 
   /**
    * @param watchingSinceMs - Since when changes could have been seen; undefined while none can.
-   * @returns Infinity for a member that has not been heard of for too long. Unit: milliseconds.
+   * @returns Infinity for a member that has not reported for too long. Unit: milliseconds.
    */
   ageMs(cluster: string, nowMs: number, watchingSinceMs: number | undefined): number {
     const entry = this.#entries.get(cluster);
