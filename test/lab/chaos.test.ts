@@ -71,6 +71,8 @@ describeOnKernel("a lab in chaos", () => {
       });
       checkers.set(it.name, stack.use(checker));
     }
+    // A pod of the own cluster is used by its own address until it has one of the fleet.
+    for (const [name, checker] of checkers) await untilExact(name, checker);
   }, MORE_MS);
   afterAll(() => stack.disposeAsync());
 
