@@ -31,14 +31,21 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { answerWorks, joinMailboxes } from "./fleet/mailboxes.ts";
-import { type Program, shareOfCpu, startApi, startProgram, usageOfAll } from "./fleet/programs.ts";
+import {
+  peakMemory,
+  type Program,
+  shareOfCpu,
+  startApi,
+  startProgram,
+  usageOfAll,
+} from "./fleet/programs.ts";
 import { until } from "./fleet/until.ts";
 import { quantile } from "./lab/lab.ts";
 import { countWrites } from "./lab/writes.ts";
 
 const AT_A_TIME = 16;
 /** Unit: milliseconds. */
-const IDLE_MS = 10_000;
+const IDLE_MS = 60_000;
 /** A hub that uses less of a processor has caught up. */
 const IDLE_SHARE = 0.05;
 const KINDS = [
@@ -135,7 +142,7 @@ async function measureOne(
     KINDS.map((it) => [world.client, it] as const),
     world.signal,
   );
-  const before = await usageOfAll([hub.pid]);
+  const before = await cpuOf(world, hub);
   const tookMs: number[] = [];
   for (let at = 0; at < repeat; at += 1) {
     await stage(world, `one-${at}`);
@@ -144,20 +151,34 @@ async function measureOne(
     await until(() => isAvailable(world, `one-${at}`), world.signal);
     tookMs.push(systemClock.monotonic() - startedMs);
   }
-  const after = await usageOfAll([hub.pid]);
+  const after = await cpuOf(world, hub);
   const [p50, p90] = [quantile(tookMs, 0.5), quantile(tookMs, 0.9)];
   const clusters = world.picked.length;
   console.log(
     `one placement on ${clusters} clusters, until available: p50 ${p50.toFixed(0)} ms, p90 ${p90.toFixed(0)} ms, ` +
       `best ${Math.min(...tookMs).toFixed(0)} ms: ${(p50 / rawMs).toFixed(1)} times the Works alone; ` +
-      `hub's CPU ${((after.cpuMs - before.cpuMs) / repeat).toFixed(0)} ms`,
+      `CPU: hub ${((after.hub - before.hub) / repeat).toFixed(0)} ms, API server ${((after.api - before.api) / repeat).toFixed(0)} ms`,
   );
-  const each = [...writes.counts()].map(([kind, count]) => `${kind} ${(count / repeat).toFixed(0)}`);
-  console.log(`  writes of each: ${each.join(", ")}`);
+  console.log(`  writes of each: ${perItem(writes.counts(), repeat)}`);
+}
+
+function perItem(counts: ReadonlyMap<string, number>, items: number): string {
+  return [...counts].map(([kind, count]) => `${kind} ${(count / items).toFixed(1)}`).join(", ");
+}
+
+/** Unit: milliseconds. */
+async function cpuOf({ api }: World, hub: Program): Promise<{ readonly hub: number; readonly api: number }> {
+  const [own, server] = await Promise.all([usageOfAll([hub.pid]), usageOfAll(api)]);
+  return { hub: own.cpuMs, api: server.cpuMs };
 }
 
 async function measureMany(world: World, hub: Program, count: number): Promise<void> {
   const names = Array.from({ length: count }, (_, at) => `many-${at}`);
+  await using writes = await countWrites(
+    KINDS.map((it) => [world.client, it] as const),
+    world.signal,
+  );
+  const before = await cpuOf(world, hub);
   const startedMs = systemClock.monotonic();
   await inParallel(names, AT_A_TIME, async (it) => {
     await stage(world, it);
@@ -165,12 +186,19 @@ async function measureMany(world: World, hub: Program, count: number): Promise<v
   });
   await until(() => names.every((it) => isAvailable(world, it)), world.signal);
   const seconds = (systemClock.monotonic() - startedMs) / 1000;
+  const after = await cpuOf(world, hub);
   await untilIdle(hub, world.signal);
-  const idle = await shareOfCpu([hub.pid], IDLE_MS);
+  const idle = await Promise.all([shareOfCpu([hub.pid], IDLE_MS), shareOfCpu(world.api, IDLE_MS)]);
+  const [ownIdle, apiIdle] = idle.map((it) => `${(100 * it).toFixed(1)} %`);
   const bindings = count * world.picked.length;
   console.log(
     `${count} placements, ${bindings} bindings: ${seconds.toFixed(1)} s, ${(bindings / seconds).toFixed(0)} bindings a second; ` +
-      `${await memory(world, hub)}; hub at rest: ${(100 * idle).toFixed(1)} % of a processor`,
+      `${await memory(world, hub)}; at rest, for ${IDLE_MS / 1000} s: hub ${ownIdle}, API server ${apiIdle} of a processor`,
+  );
+  const inSeconds = (ms: number): string => (ms / 1000).toFixed(1);
+  console.log(
+    `  CPU: hub ${inSeconds(after.hub - before.hub)} s, API server ${inSeconds(after.api - before.api)} s; ` +
+      `writes of each: ${perItem(writes.counts(), count)}`,
   );
 }
 
@@ -204,7 +232,8 @@ async function untilIdle(hub: Program, signal: AbortSignal): Promise<void> {
 async function memory({ api }: World, hub: Program): Promise<string> {
   const [own, server] = await Promise.all([usageOfAll([hub.pid]), usageOfAll(api)]);
   const megabytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);
-  return `hub ${megabytes(own.memory)} MiB, API server ${megabytes(server.memory)} MiB`;
+  const peak = await peakMemory(hub.pid);
+  return `hub ${megabytes(own.memory)} MiB (at most ${megabytes(peak)}), API server ${megabytes(server.memory)} MiB`;
 }
 
 /** A namespace with a ConfigMap. */

@@ -112,6 +112,13 @@ async function usageOf(pid: number): Promise<Usage> {
   };
 }
 
+/** The most that a process has had in memory. Source: proc(5), `VmHWM` of `status`. Unit: bytes. */
+export async function peakMemory(pid: number): Promise<number> {
+  const [, kilobytes = "0"] =
+    /^VmHWM:\s*(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, "utf8")) ?? [];
+  return Number(kilobytes) * 1024;
+}
+
 /** Of several processes together. */
 export async function usageOfAll(pids: readonly number[]): Promise<Usage> {
   const all = await Promise.all(pids.map(usageOf));
