@@ -34,7 +34,7 @@ const published = fileURLToPath(
   new URL("../../../shared/peers/kubefleet-dev+kubefleet/examples/", import.meta.url),
 );
 const samples = new Map(
-  parseAllDocuments(readFileSync(new URL("manifests/placements.yaml", import.meta.url), "utf8")).map((it) => {
+  parseAllDocuments(readFileSync(new URL("placement-samples.yaml", import.meta.url), "utf8")).map((it) => {
     const { file, manifest } = it.toJS() as { readonly file: string; readonly manifest: KubeObject };
     return [file, manifest] as const;
   }),
