@@ -61,8 +61,9 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
     try {
       await runIpLines([setLink(name, { mtu }), moveLink(name, netns)], from);
     } catch (error) {
-      // Another agent may have moved it in the meantime.
-      if ((await find(name, birthNetns, signal)) !== undefined) throw error;
+      // Another agent may have moved it in the meantime, or that of a process which ends because another one serves the device.
+      const isMoved = (await find(name, netns, signal)) !== undefined;
+      if (!isMoved && (await find(name, birthNetns, signal)) !== undefined) throw error;
     }
   };
 
