@@ -40,6 +40,13 @@ it("a device without a process, without a socket or without a folder has no answ
   expect(await ask()).toBeUndefined();
 });
 
+it("a process that ends before it has read the request gives no answer", async () => {
+  await serve((socket) => socket.once("data", () => socket.destroy()));
+  // More than is read at once.
+  const request = "x".repeat(1_000_000);
+  expect(await exchange(folder, "wg0", request, AbortSignal.timeout(20_000))).toBeUndefined();
+});
+
 it("an answer in pieces is put together, and the connection is not kept", async () => {
   const closed = Promise.withResolvers<void>();
   await serve((socket) => {

@@ -116,10 +116,9 @@ function endsEmpty(pieces: readonly Buffer[]): boolean {
 }
 
 /** No folder, no socket, or a socket whose process has ended. */
+/** Without a process, or with one that ended before it had read the request. */
+const ABSENT = new Set(["ENOENT", "ENOTDIR", "ECONNREFUSED", "ECONNRESET", "EPIPE"]);
+
 function isAbsent(error: unknown): boolean {
-  return (
-    Error.isError(error) &&
-    "code" in error &&
-    ["ENOENT", "ENOTDIR", "ECONNREFUSED"].includes(String(error.code))
-  );
+  return Error.isError(error) && "code" in error && ABSENT.has(String(error.code));
 }
