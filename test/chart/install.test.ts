@@ -95,7 +95,7 @@ describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
         ),
       ).toBe("");
       expect(await get(`crd ${HUB_CRDS[0]?.metadata.name ?? ""}`, ".metadata.name")).not.toBe("");
-    });
+    }, 120_000);
 
     it("keeps the token that the member has renewed, through an upgrade", async () => {
       const values = [

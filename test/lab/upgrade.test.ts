@@ -20,7 +20,7 @@ import {
   service,
   shellPod,
 } from "../support/lab-manifests.ts";
-import { eventuallyOne, until } from "../support/waiting.ts";
+import { eventually, eventuallyOne, until } from "../support/waiting.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const ONE = "member-1";
@@ -155,7 +155,7 @@ describeOnKernel("a cluster of a lab", () => {
       "v1.35.0+fairlead",
       "v1.35.0+fairlead",
     ]);
-    const [gate] = (await hub.list(GATES)).items;
+    const [gate] = await eventually(hub, GATES, (all) => all.length > 0);
     await hub.mergePatch(GATES, keyOf(found(gate)), { spec: { state: "Completed" } });
     const done = await eventuallyOne(hub, UPDATE_RUNS, key, ({ status }) => status?.outcome !== undefined);
     expect([done.status?.outcome, done.status?.counts]).toEqual(["Succeeded", { Completed: 2 }]);
