@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, normalize, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -140,11 +141,22 @@ function ownImport(file: SourceFile, specifier: string): string | undefined {
 
 interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
+  readonly exports: Readonly<Record<string, unknown>>;
 }
 
+interface Project {
+  readonly references: readonly { readonly path: string }[];
+  readonly compilerOptions: { readonly customConditions?: readonly string[] };
+}
+
+function readJson(path: string): unknown {
+  return JSON.parse(readFileSync(join(packagesFolder, path), "utf8"));
+}
+
+const manifestOf = (name: string): Manifest => readJson(`${name}/package.json`) as Manifest;
+
 function dependenciesOf(name: string): readonly string[] {
-  const manifest = JSON.parse(readFileSync(join(packagesFolder, name, "package.json"), "utf8")) as Manifest;
-  return Object.keys(manifest.dependencies ?? {});
+  return Object.keys(manifestOf(name).dependencies ?? {});
 }
 
 function isAbove(rows: readonly (readonly string[])[], upper: string, lower: string): boolean {
@@ -175,6 +187,23 @@ describe("the packages", () => {
         .map((it) => /^(?:@[^/]+\/)?[^/]+/.exec(it)?.[0] ?? it)
         .filter((it) => !declared.has(it))
         .map((it) => `${file.path} imports ${it}`);
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it("are resolved by the compiler only for packages that depend on them", () => {
+    const wrong = names.filter((name) => {
+      const own = dependenciesOf(name).filter((it) => it.startsWith("@fairlead/"));
+      const { references, compilerOptions } = readJson(`${name}/tsconfig.json`) as Project;
+      const condition = manifestOf(name).exports["./*"];
+      return !isDeepStrictEqual(
+        [
+          references.map((it) => it.path.replace("../", "@fairlead/")),
+          compilerOptions.customConditions ?? [],
+          condition,
+        ],
+        [own, own, { types: { [`@fairlead/${name}`]: "./src/*", default: null }, default: "./src/*" }],
+      );
     });
     expect(wrong).toEqual([]);
   });

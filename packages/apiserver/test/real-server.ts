@@ -8,7 +8,7 @@ import { start } from "@fairlead/base/exec.ts";
 import { ensureClientCertificate, ensureClusterPki } from "@fairlead/base/pki/cluster.ts";
 import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
 import { renderKubeconfig } from "@fairlead/base/pki/kubeconfig.ts";
-import type { ApiServer, ApiServerOptions } from "@fairlead/apiserver/server.ts";
+import type { ApiServer, ApiServerOptions } from "#server.ts";
 import { SERVICE_RANGES } from "./corpus/tokens.ts";
 import { Target } from "./corpus/target.ts";
 import { freePort } from "@fairlead/base/testing/free-port.ts";
