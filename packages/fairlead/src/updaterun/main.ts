@@ -15,12 +15,20 @@ export function command(): Program {
   const runs = new Command("updaterun").description(
     "upgrade clusters stage by stage, and follow the upgrade",
   );
-  addPlan(runs);
-  addCreate(runs);
-  addActions(runs);
-  addReaders(runs);
+  const add = adderTo(runs);
+  addMakers(add);
+  addActions(add);
+  addReaders(add);
   return runs;
 }
+
+const adderTo = (runs: Command) => (name: string) =>
+  runs
+    .command(name)
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG);
+type Add = ReturnType<typeof adderTo>;
 
 const typeOption = () =>
   new Option(
@@ -41,66 +49,45 @@ const STRATEGY = [
 ] as const;
 const STAGES = ["--stages <file>", "YAML or JSON file with the stages; - for standard input"] as const;
 
-function addPlan(runs: Command): void {
-  runs
-    .command("plan")
+function addMakers(add: Add): void {
+  const addDescribed = (name: string) =>
+    add(name)
+      .addOption(typeOption())
+      .option(...VERSION)
+      .option(...COMPONENTS)
+      .addOption(imagesOption())
+      .option(...IMAGES, collect)
+      .option(...STRATEGY)
+      .option(...STAGES);
+  addDescribed("plan")
     .description(
       "show which member is upgraded in which order, which are in no group, and why one would wait",
     )
     .argument("[name]", "a run that exists; absent: the run that the flags describe")
-    .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT_FLAG)
-    .option(...HUB_KUBECONFIG_FLAG)
-    .addOption(typeOption())
-    .option(...VERSION)
-    .option(...COMPONENTS)
-    .addOption(imagesOption())
-    .option(...IMAGES, collect)
-    .option(...STRATEGY)
-    .option(...STAGES)
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).plan(name, flags));
-}
-
-function addCreate(runs: Command): void {
-  runs
-    .command("create")
+  addDescribed("create")
     .description("create a run; members are not changed before it is started")
     .argument(...NAME)
-    .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT_FLAG)
-    .option(...HUB_KUBECONFIG_FLAG)
-    .addOption(typeOption())
-    .option(...VERSION)
-    .option(...COMPONENTS)
-    .addOption(imagesOption())
-    .option(...IMAGES, collect)
-    .option(...STRATEGY)
-    .option(...STAGES)
     .option("--from-profile <name>", "AutoUpgradeProfile to make the run of, in place of the flags above")
     .option("--start", "start it, too")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).create(name, flags));
 }
 
-function addActions(runs: Command): void {
+function addActions(add: Add): void {
   const words = [
     ["start", "start a run, or one that is Stopped or Failed again"],
     ["resume", "continue a run that is Stopped or Failed, with the members that failed"],
     ["stop", "stop a run; members that are being upgraded finish"],
   ] as const;
   for (const [word, description] of words)
-    runs
-      .command(word)
+    add(word)
       .description(description)
       .argument(...NAME)
-      .option(...KUBECONFIG_FLAG)
-      .option(...HUB_CONTEXT_FLAG)
-      .option(...HUB_KUBECONFIG_FLAG)
       .addOption(resultOption())
       .action(async (name, flags) => (await import("./run.ts")).act(word, name, flags));
-  runs
-    .command("skip")
+  add("skip")
     .description("skip members, groups, stages or waits of a run that have not begun")
     .argument(...NAME)
     .requiredOption(
@@ -108,30 +95,19 @@ function addActions(runs: Command): void {
       "Member:NAME, Group:NAME, Stage:NAME or AfterStageWait:STAGE (repeatable)",
       collect,
     )
-    .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT_FLAG)
-    .option(...HUB_KUBECONFIG_FLAG)
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).skip(name, flags));
 }
 
-function addReaders(runs: Command): void {
-  runs
-    .command("list")
+function addReaders(add: Add): void {
+  add("list")
     .description("list the runs")
-    .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT_FLAG)
-    .option(...HUB_KUBECONFIG_FLAG)
     .addOption(listOption())
     .action(async (flags) => (await import("./run.ts")).list(flags));
-  runs
-    .command("status")
+  add("status")
     .description("show a run as a tree; exit code 3 if it ended with failures")
     .argument(...NAME)
     .option("-w, --watch", "show it again each time it changes, until it has ended")
-    .option(...KUBECONFIG_FLAG)
-    .option(...HUB_CONTEXT_FLAG)
-    .option(...HUB_KUBECONFIG_FLAG)
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).status(name, flags));
 }

@@ -153,54 +153,36 @@ export function createHubInformers(
   };
 }
 
+/** What a hub reads that looks after members itself. */
+const OF_MEMBERSHIP: ReadonlySet<string> = new Set<keyof HubInformers>([
+  "signingRequests",
+  "bootstrapAccounts",
+  "roles",
+  "roleBindings",
+  "quotas",
+  "internalMembers",
+  "leases",
+  "gateways",
+  "networks",
+  "relays",
+  "identitySlices",
+  "identityDemands",
+  "updateRuns",
+  "updateStrategies",
+  "updateGates",
+  "upgradeProfiles",
+  "releaseCatalogs",
+  "clusterUpgrades",
+]);
+
 /** Those that are read by what runs. All others must not be started: their kinds need not be there, nor be allowed. */
 export function neededInformers(
   all: HubInformers,
   { isBesideOthers }: { readonly isBesideOthers: boolean },
 ): readonly Informer<KubeObject>[] {
   const { areMembersByMailbox: _rule, viewOf: _views, memberships: _memberships, ...informers } = all;
-  const {
-    signingRequests,
-    bootstrapAccounts,
-    roles,
-    roleBindings,
-    quotas,
-    internalMembers,
-    leases,
-    gateways,
-    networks,
-    relays,
-    identitySlices,
-    identityDemands,
-    updateRuns,
-    updateStrategies,
-    updateGates,
-    upgradeProfiles,
-    releaseCatalogs,
-    clusterUpgrades,
-    ...services
-  } = informers;
-  const membership = {
-    signingRequests,
-    bootstrapAccounts,
-    roles,
-    roleBindings,
-    quotas,
-    internalMembers,
-    leases,
-    gateways,
-    networks,
-    relays,
-    identitySlices,
-    identityDemands,
-    updateRuns,
-    updateStrategies,
-    updateGates,
-    upgradeProfiles,
-    releaseCatalogs,
-    clusterUpgrades,
-  };
-  return Object.values(isBesideOthers ? services : { ...services, ...membership });
+  const needed = Object.entries(informers).filter(([name]) => !(isBesideOthers && OF_MEMBERSHIP.has(name)));
+  return needed.map(([, informer]) => informer);
 }
 
 /** Members that belong to the fleet, as things are when it is asked: those that are leaving do no longer. */

@@ -10,10 +10,10 @@ import {
   object,
   oneOf,
   text,
-  textMap,
   time,
 } from "../crd-schema.ts";
 import { VERSION_PATTERN } from "./node-agents.ts";
+import { memberSelector } from "./selector-schema.ts";
 import {
   APPLY_MODES,
   ATTACH_MODES,
@@ -31,31 +31,9 @@ export const PREFIX = { minLength: 4, maxLength: 49 };
 const VERSION = { minLength: 5, maxLength: 63, pattern: VERSION_PATTERN };
 export const CLUSTER = { minLength: 1, maxLength: 63 };
 
-const SELECTOR = object(
-  {
-    byLabel: text(
-      'Pairs "key=value" with commas between them, all of which have to match. "" selects no members. Not with the other fields.',
-      { maxLength: 512 },
-    ),
-    matchLabels: textMap("Labels that a MemberCluster has to have."),
-    matchExpressions: atomicList(
-      object({
-        "key!": text("The key of a label."),
-        "operator!": oneOf(["In", "NotIn", "Exists", "DoesNotExist"]),
-        values: atomicList(text(), "For In and NotIn."),
-      }),
-      "Requirements on labels, all of which have to hold.",
-    ),
-  },
+const SELECTOR = memberSelector(
+  'Pairs "key=value" with commas between them, all of which have to match. "" selects no members. Not with the other fields.',
   "The members, by the labels of their MemberClusters. Empty selects all. A member that several profiles select belongs to the oldest.",
-  {
-    "x-kubernetes-validations": [
-      {
-        rule: "!has(self.byLabel) || (!has(self.matchLabels) && !has(self.matchExpressions))",
-        message: "byLabel cannot be used with matchLabels or matchExpressions",
-      },
-    ],
-  },
 );
 
 export const MODE = oneOf(

@@ -1,7 +1,8 @@
 import type { JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
-import { atomicList, bool, int32, list, mapList, object, oneOf, text, textMap, time } from "../crd-schema.ts";
+import { atomicList, bool, int32, list, mapList, object, oneOf, text, time } from "../crd-schema.ts";
 import { HEALTH, JUDGED_FIELDS } from "./health-schema.ts";
 import { VERSION_PATTERN } from "./node-agents.ts";
+import { memberSelector } from "./selector-schema.ts";
 import {
   GATE_TYPES,
   MAX_CONCURRENCY,
@@ -43,27 +44,9 @@ export const IMAGE_VERSION = {
   pattern: "^[0-9A-Za-z][0-9A-Za-z._-]*-[0-9][0-9A-Za-z._]*$",
 };
 
-const SELECTOR = object(
-  {
-    byLabel: text(
-      'A selector as text, such as "env in (prod,canary),!legacy". Not with the other fields. "" selects all.',
-      { maxLength: 512 },
-    ),
-    matchLabels: textMap("Labels that a MemberCluster has to have."),
-    matchExpressions: atomicList(
-      object({
-        "key!": text("The key of a label."),
-        "operator!": oneOf(["In", "NotIn", "Exists", "DoesNotExist"]),
-        values: atomicList(text(), "For In and NotIn."),
-      }),
-      "Requirements on labels, all of which have to hold.",
-    ),
-  },
+const SELECTOR = memberSelector(
+  'A selector as text, such as "env in (prod,canary),!legacy". Not with the other fields. "" selects all.',
   "Members, by the labels of their MemberClusters.",
-  rules([
-    "!has(self.byLabel) || (!has(self.matchLabels) && !has(self.matchExpressions))",
-    "byLabel cannot be used with matchLabels or matchExpressions",
-  ]),
 );
 
 const SCHEDULE = object(

@@ -5,7 +5,6 @@ import { inParallel } from "@fairlead/base/parallel.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
@@ -13,17 +12,12 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { PARENT_PLACEMENT_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
+import type { Placement } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import {
-  CLUSTER_RESOURCE_BINDINGS,
-  CLUSTER_RESOURCE_PLACEMENTS,
-  CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
-  type Placement,
-  RESOURCE_BINDINGS,
-  RESOURCE_PLACEMENTS,
-  type ResourceBinding,
-  SCHEDULING_POLICY_SNAPSHOTS,
-  type SchedulingPolicySnapshot,
-} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+  CLUSTER_SCOPE,
+  NAMESPACED_SCOPE,
+  type PlacementScope,
+} from "#api/placement.kubernetes-fleet.io/scopes.ts";
 import { type ClusterFacts, clusterFacts } from "#placement/scheduling/cluster.ts";
 import { memberAgentOf } from "#placement/scheduling/eligibility.ts";
 import {
@@ -54,22 +48,6 @@ export interface PlacementExplanation extends Explanation {
   readonly isWhatIf: boolean;
 }
 
-interface Kinds {
-  readonly placements: Resource<Placement>;
-  readonly snapshots: Resource<SchedulingPolicySnapshot>;
-  readonly bindings: Resource<ResourceBinding>;
-}
-const CLUSTER_KINDS: Kinds = {
-  placements: CLUSTER_RESOURCE_PLACEMENTS,
-  snapshots: CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
-  bindings: CLUSTER_RESOURCE_BINDINGS,
-};
-const NAMESPACED_KINDS: Kinds = {
-  placements: RESOURCE_PLACEMENTS,
-  snapshots: SCHEDULING_POLICY_SNAPSHOTS,
-  bindings: RESOURCE_BINDINGS,
-};
-
 /** @throws {FleetError} `OPTION_INVALID`, or what the hub says of a placement that it refuses. */
 export async function explainOnHub(
   hub: KubeClient,
@@ -78,8 +56,8 @@ export async function explainOnHub(
   signal: AbortSignal,
 ): Promise<PlacementExplanation> {
   const subject = subjectOf(question);
-  const { kinds, wanted, namespace, name } = subject;
-  const { kind } = kinds.placements;
+  const { scope, wanted, namespace, name } = subject;
+  const { kind } = scope.placements;
   const placed = await readPlaced(hub, subject, clock, signal);
   const explanation = wanted === undefined ? explainPlacement(placed) : explainChange(placed);
   if (explanation === undefined)
@@ -93,7 +71,7 @@ export async function explainOnHub(
 
 /** What is asked about. */
 interface Subject {
-  readonly kinds: Kinds;
+  readonly scope: PlacementScope;
   readonly namespace: string | undefined;
   readonly name: string;
   readonly wanted: Placement | undefined;
@@ -106,16 +84,16 @@ function subjectOf({ name: named, namespace: given, file }: ExplainQuestion): Su
         "OPTION_INVALID",
         "no placement is named: pass its name, or a manifest of it with -f",
       );
-    const kinds = given === undefined ? CLUSTER_KINDS : NAMESPACED_KINDS;
-    return { kinds, namespace: given, name: named, wanted: undefined };
+    const scope = given === undefined ? CLUSTER_SCOPE : NAMESPACED_SCOPE;
+    return { scope, namespace: given, name: named, wanted: undefined };
   }
   const wanted = placementIn(file);
   const { name, namespace = given ?? "default" } = wanted.metadata;
   if (named !== undefined && named !== name)
     throw new FleetError("OPTION_INVALID", `${file.name} has placement ${name}, not ${named}`);
   return wanted.kind === "ResourcePlacement"
-    ? { kinds: NAMESPACED_KINDS, namespace, name, wanted }
-    : { kinds: CLUSTER_KINDS, namespace: undefined, name, wanted };
+    ? { scope: NAMESPACED_SCOPE, namespace, name, wanted }
+    : { scope: CLUSTER_SCOPE, namespace: undefined, name, wanted };
 }
 
 function onlyOf(explanation: Explanation, cluster: string | undefined): Explanation {
@@ -146,18 +124,18 @@ async function readPlaced(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Placed> {
-  const { kinds, namespace, name, wanted } = subject;
+  const { scope, namespace, name, wanted } = subject;
   const of = { ...defined({ namespace }), labelSelector: `${PARENT_PLACEMENT_LABEL}=${name}`, signal };
   const key = objectKey(namespace, name);
-  const current = await hub.find(kinds.placements, key, { signal });
+  const current = await hub.find(scope.placements, key, { signal });
   const [placement, snapshots, bindings, members] = await Promise.all([
     wanted === undefined ? current : asStored(hub, { ...subject, wanted }, current, signal),
-    hub.list(kinds.snapshots, of),
-    hub.list(kinds.bindings, of),
+    hub.list(scope.policySnapshots, of),
+    hub.list(scope.bindings, of),
     hub.list(MEMBER_CLUSTERS, { signal }),
   ]);
   if (placement === undefined)
-    throw new FleetError("API_NOT_FOUND", `the hub has no ${kinds.placements.kind} ${key}`);
+    throw new FleetError("API_NOT_FOUND", `the hub has no ${scope.placements.kind} ${key}`);
   const nowMs = clockOfServer(hub, clock).now();
   const known = new Set(members.items.map((it) => it.metadata.name));
   const missing = new Set(bindings.items.map((it) => it.spec.targetCluster)).difference(known);
@@ -190,7 +168,7 @@ const READS_AT_ONCE = 8;
 /** A dry run: with the defaults that the hub would fill in, and refused where it would be. */
 async function asStored(
   hub: KubeClient,
-  { kinds: { placements: of }, namespace, wanted }: Subject & { readonly wanted: Placement },
+  { scope: { placements: of }, namespace, wanted }: Subject & { readonly wanted: Placement },
   current: Placement | undefined,
   signal: AbortSignal,
 ): Promise<Placement> {

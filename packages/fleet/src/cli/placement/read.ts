@@ -1,20 +1,14 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { PARENT_PLACEMENT_LABEL, RESOURCE_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
-import {
-  CLUSTER_RESOURCE_BINDINGS,
-  CLUSTER_RESOURCE_PLACEMENTS,
-  CLUSTER_RESOURCE_SNAPSHOTS,
-  type Placement,
-  RESOURCE_BINDINGS,
-  RESOURCE_PLACEMENTS,
-  RESOURCE_SNAPSHOTS,
-  type ResourceBinding,
-  type ResourceSnapshot,
+import { CLUSTER_SCOPE, NAMESPACED_SCOPE } from "#api/placement.kubernetes-fleet.io/scopes.ts";
+import type {
+  Placement,
+  ResourceBinding,
+  ResourceSnapshot,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { indexInName, latestOf } from "#placement/snapshots/history.ts";
 import { indexOfResources, isMaster } from "#placement/snapshots/resources.ts";
@@ -42,35 +36,19 @@ export interface SnapshotOnHub {
   readonly clusters: readonly string[];
 }
 
-interface Kinds {
-  readonly placements: Resource<Placement>;
-  readonly snapshots: Resource<ResourceSnapshot>;
-  readonly bindings: Resource<ResourceBinding>;
-}
-const CLUSTER_KINDS: Kinds = {
-  placements: CLUSTER_RESOURCE_PLACEMENTS,
-  snapshots: CLUSTER_RESOURCE_SNAPSHOTS,
-  bindings: CLUSTER_RESOURCE_BINDINGS,
-};
-const NAMESPACED_KINDS: Kinds = {
-  placements: RESOURCE_PLACEMENTS,
-  snapshots: RESOURCE_SNAPSHOTS,
-  bindings: RESOURCE_BINDINGS,
-};
-
 export async function readPlacement(
   hub: KubeClient,
   { name, namespace }: PlacementName,
   signal: AbortSignal,
 ): Promise<PlacementOnHub> {
-  const kinds = namespace === undefined ? CLUSTER_KINDS : NAMESPACED_KINDS;
+  const scope = namespace === undefined ? CLUSTER_SCOPE : NAMESPACED_SCOPE;
   const of = { ...defined({ namespace }), labelSelector: `${PARENT_PLACEMENT_LABEL}=${name}`, signal };
   const [placement, snapshots, bindings] = await Promise.all([
-    hub.find(kinds.placements, objectKey(namespace, name), { signal }),
-    hub.list(kinds.snapshots, of),
-    hub.list(kinds.bindings, of),
+    hub.find(scope.placements, objectKey(namespace, name), { signal }),
+    hub.list(scope.resourceSnapshots, of),
+    hub.list(scope.bindings, of),
   ]);
-  const { kind } = kinds.placements;
+  const { kind } = scope.placements;
   if (placement === undefined)
     throw new FleetError("API_NOT_FOUND", `the hub has no ${kind} ${objectKey(namespace, name)}`);
   const found = snapshotsOf(name, snapshots.items, bindings.items);

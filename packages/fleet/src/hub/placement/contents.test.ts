@@ -7,7 +7,7 @@ import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import type { ResourceSnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { ContentsCache, type SnapshotGroup } from "./contents.ts";
 import type { ScopeInformers } from "./informers.ts";
-import { CLUSTER_SCOPE } from "./scopes.ts";
+import { CLUSTER_SCOPE } from "#api/placement.kubernetes-fleet.io/scopes.ts";
 
 const of = CLUSTER_SCOPE.resourceSnapshots;
 const scope = { scope: CLUSTER_SCOPE } as ScopeInformers;

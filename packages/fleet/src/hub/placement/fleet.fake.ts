@@ -25,7 +25,11 @@ import type {
 import { type ManifestCondition, type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { createPlacementInformers } from "./informers.ts";
 import { createRolloutParts, type RolloutParts } from "./parts.ts";
-import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope } from "./scopes.ts";
+import {
+  CLUSTER_SCOPE,
+  NAMESPACED_SCOPE,
+  type PlacementScope,
+} from "#api/placement.kubernetes-fleet.io/scopes.ts";
 
 type Create = (parts: RolloutParts) => Controller;
 

@@ -35,7 +35,11 @@ import type { ApprovalRequest, StagedUpdateRun } from "#api/placement.kubernetes
 import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { notable } from "#placement/works/details.ts";
 import { statusDigest } from "#placement/status/digest.ts";
-import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope } from "./scopes.ts";
+import {
+  CLUSTER_SCOPE,
+  NAMESPACED_SCOPE,
+  type PlacementScope,
+} from "#api/placement.kubernetes-fleet.io/scopes.ts";
 
 /** Index by the placement: the key that `placementOf` returns. */
 export const OF_PLACEMENT = "placement";

@@ -29,7 +29,12 @@ import {
 import { KindTable } from "#placement/selection/kinds.ts";
 import { ContentsCache } from "./contents.ts";
 import { createPlacementInformers } from "./informers.ts";
-import { CLUSTER_SCOPE, NAMESPACED_SCOPE, type PlacementScope, SCOPES } from "./scopes.ts";
+import {
+  CLUSTER_SCOPE,
+  NAMESPACED_SCOPE,
+  type PlacementScope,
+  SCOPES,
+} from "#api/placement.kubernetes-fleet.io/scopes.ts";
 import { createSelecting, type Selecting } from "./selecting.ts";
 
 const NAMESPACES = resource("v1", "Namespace", "namespaces", "Cluster");

@@ -12,7 +12,7 @@ import type { PlacementEviction } from "#api/placement.kubernetes-fleet.io/v1bet
 import { type EvictionVerdict, planEviction } from "#placement/evictions/plan.ts";
 import type { ScopeInformers } from "../informers.ts";
 import { type RolloutParts, scopeOfKey } from "../parts.ts";
-import type { PlacementScope } from "../scopes.ts";
+import type { PlacementScope } from "#api/placement.kubernetes-fleet.io/scopes.ts";
 
 type Parts = Pick<RolloutParts, "client" | "deps" | "informers">;
 

@@ -7,7 +7,7 @@ import {
 } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type { Placement } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { OF_PLACEMENT, type PlacementInformers } from "../informers.ts";
-import type { PlacementScope } from "../scopes.ts";
+import type { PlacementScope } from "#api/placement.kubernetes-fleet.io/scopes.ts";
 
 export function finalizerOf({ name }: PlacementScope): string {
   return name === "cluster" ? CLUSTER_PLACEMENT_FINALIZER : PLACEMENT_FINALIZER;

@@ -33,7 +33,7 @@ import type {
 import { type FakeMember, fakeMember } from "#placement/scheduling/cluster.fake.ts";
 import { createPlacementInformers } from "../informers.ts";
 import { createRolloutParts } from "../parts.ts";
-import { CLUSTER_SCOPE, type PlacementScope, SCOPES } from "../scopes.ts";
+import { CLUSTER_SCOPE, type PlacementScope, SCOPES } from "#api/placement.kubernetes-fleet.io/scopes.ts";
 import { createSchedulers } from "./controller.ts";
 
 let clock: FakeClock;

@@ -25,7 +25,7 @@ import { bindingOf, condition, placementNamed, policyOf } from "#updates/staged/
 import { createHubInformers } from "../../informers.ts";
 import { createRolloutParts } from "../parts.ts";
 import { createPlacementInformers } from "../informers.ts";
-import { SCOPES } from "../scopes.ts";
+import { SCOPES } from "#api/placement.kubernetes-fleet.io/scopes.ts";
 import { createStagedRuns } from "./controller.ts";
 
 const PLACEMENT = "web";

@@ -6,7 +6,7 @@ import {
   type PlacementEviction,
   RESOURCE_PLACEMENT_DISRUPTION_BUDGETS,
   RESOURCE_PLACEMENT_EVICTIONS,
-} from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+} from "./v1beta1/overrides.ts";
 import {
   CLUSTER_RESOURCE_BINDINGS,
   CLUSTER_RESOURCE_PLACEMENTS,
@@ -20,7 +20,7 @@ import {
   type ResourceSnapshot,
   SCHEDULING_POLICY_SNAPSHOTS,
   type SchedulingPolicySnapshot,
-} from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+} from "./v1beta1/placement.ts";
 import {
   APPROVAL_REQUESTS,
   type ApprovalRequest,
@@ -31,7 +31,7 @@ import {
   STAGED_UPDATE_STRATEGIES,
   type StagedUpdateRun,
   type StagedUpdateStrategy,
-} from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+} from "./v1beta1/staged.ts";
 
 /** The kinds of one scope: those of ClusterResourcePlacements, or those of ResourcePlacements. */
 export interface PlacementScope {
