@@ -188,7 +188,7 @@ it("never updates too many clusters, stages out of order or a cluster twice, and
       for (const it of there) fleet.change(it, { state: "Bound", resourceSnapshotName: SNAPSHOT });
       for (const it of leaving) fleet.change(it, { state: "Unscheduled" });
       for (const it of events.flat()) {
-        const before = fleet.run.status;
+        const before = it.is === "crash" ? fleet.written : fleet.run.status;
         const versions = new Map(
           [...fleet.bindings].map(([name, { spec }]) => [name, spec.resourceSnapshotName]),
         );

@@ -14,6 +14,7 @@ import type {
   ApprovalRequest,
   StageConfig,
   StagedUpdateRun,
+  StagedUpdateRunStatus,
   StagedUpdateStrategy,
   StageUpdatingStatus,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
@@ -23,6 +24,7 @@ import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Labels } from "@fairlead/kube/objects/selector.ts";
 import { advance, isExecuted, isOver, type Plan } from "./advance.ts";
 import { statusOf } from "./conditions.ts";
+import { isProgressOnly } from "./progress.ts";
 import { replan } from "./replan.ts";
 import { initialized, survey, uninitialized } from "./initialize.ts";
 
@@ -84,6 +86,8 @@ export function condition(type: string, status: Condition["status"], observedGen
 export class FakeWorld {
   readonly placement = "web";
   nowMs = START_MS;
+  /** The status as the API server has it: how far the clusters are is written later. */
+  written: StagedUpdateRunStatus | undefined;
   object: Placement | undefined = placementNamed(this.placement);
   policy: SchedulingPolicySnapshot | undefined = policyOf(this.placement);
   readonly bindings = new Map<string, ResourceBinding>();
@@ -109,9 +113,24 @@ export class FakeWorld {
     this.bindings.set(cluster, bindingOf(this.placement, cluster));
   }
 
-  /** One pass, with all that it asks for. `loses`: the program ends before the status is written. */
+  /**
+   * One pass, with all that it asks for. `loses`: the program ends before the status is written, and what earlier passes did not write is
+   * lost as well.
+   */
   pass({ loses = false } = {}): Plan | undefined {
     this.plan = undefined;
+    const plan = this.#pass(loses);
+    const { status } = this.run;
+    if (loses) this.#setStatus(this.written);
+    else if (status !== undefined && !isProgressOnly(this.written ?? {}, status)) this.written = status;
+    return plan;
+  }
+
+  #setStatus(status: StagedUpdateRunStatus | undefined): void {
+    if (status !== undefined) this.run = { ...this.run, status };
+  }
+
+  #pass(loses: boolean): Plan | undefined {
     if (isOver(this.run)) return undefined;
     if (statusOf(this.run.status, "Initialized") !== "True") {
       if (!loses) this.#initialize();

@@ -13,7 +13,6 @@ import type {
 } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
-import { sameJson } from "@fairlead/base/json.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import type { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
@@ -34,6 +33,7 @@ import type { Selecting } from "../selecting.ts";
 import { type PlacementView, readView, viewOf } from "./ground.ts";
 import { overridesOfRun } from "./overrides.ts";
 import { pickSnapshot, snapshotOf } from "./snapshot.ts";
+import { RunStatuses } from "./statuses.ts";
 
 export interface RunParts extends RolloutParts {
   /** Of the runs that one controller executes. */
@@ -41,7 +41,10 @@ export interface RunParts extends RolloutParts {
   readonly snapshotNow: Selecting["snapshotNow"];
 }
 
-type PassParts = RunParts & { readonly bindings: OwnWrites<ResourceBinding> };
+type PassParts = RunParts & {
+  readonly bindings: OwnWrites<ResourceBinding>;
+  readonly statuses: RunStatuses;
+};
 
 /** Reconciles one run: prepares it once, then executes it. */
 export function runReconciler(
@@ -49,9 +52,11 @@ export function runReconciler(
 ): (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult | void> {
   const { of, client } = runParts;
   const bindings = bindingsOf(runParts, of);
-  const parts = { ...runParts, bindings };
+  const statuses = new RunStatuses(client, of, runParts.deps.clock);
+  const parts = { ...runParts, bindings, statuses };
   return async (key, signal) => {
-    const run = of.runs.store.get(key);
+    const run = statuses.get(key);
+    if (run === undefined || isDeleting(run) || isOver(run)) statuses.forget(key);
     if (run === undefined) return;
     const pass = new RunPass(parts, signal);
     if (isDeleting(run)) return pass.release(run);
@@ -86,7 +91,7 @@ class RunPass {
     const status = isOver({ ...run, status: seen })
       ? await this.#initialStatus(run, await readView(client, of, key, this.#signal))
       : seen;
-    await this.#writeStatus(run, status);
+    await this.#parts.statuses.write(run, status, this.#signal);
     // What a placement selects is found out without an event for the run.
     return statusOf(status, "Initialized") === "Unknown" ? { requeueAfterMs: RETRY_MS } : {};
   }
@@ -121,15 +126,17 @@ class RunPass {
     const { of } = this.#parts;
     const overrides = await overridesOfRun(this.#parts, of, snapshotOf(run, of), this.#signal);
     const status = replan(run, { ...view, labelsOf: this.#labelsOf }, overrides, this.#nowMs());
-    if (status !== undefined) await this.#writeStatus(run, status);
+    if (status !== undefined) await this.#parts.statuses.write(run, status, this.#signal);
     return {};
   }
 
   async #carryOut(run: StagedUpdateRun, plan: Plan): Promise<ReconcileResult> {
     await this.#write(plan);
-    await this.#writeStatus(run, plan.status);
-    if (plan.wakeMs.length === 0) return {};
-    const waitMs = Math.min(...plan.wakeMs) - this.#nowMs();
+    const writeMs = await this.#parts.statuses.write(run, plan.status, this.#signal);
+    const dueMs = writeMs > 0 ? [writeMs] : [];
+    if (plan.wakeMs.length > 0) dueMs.push(Math.min(...plan.wakeMs) - this.#nowMs());
+    if (dueMs.length === 0) return {};
+    const waitMs = Math.min(...dueMs);
     return { requeueAfterMs: Math.min(MAX_WAIT_MS, Math.max(1, waitMs)) };
   }
 
@@ -210,22 +217,6 @@ class RunPass {
         this.#parts.of.scope.approvals,
         keyOf(approval),
         { metadata: { resourceVersion }, status: { conditions } },
-        { subresource: "status", fieldManager: UPDATE_RUN_MANAGER, signal: this.#signal },
-      )
-      .catch(ignoreNotFound);
-  }
-
-  /** Only the fields that change, and only onto the status that was read: one that is older must not undo a newer one. */
-  async #writeStatus(run: StagedUpdateRun, status: StagedUpdateRunStatus): Promise<void> {
-    const before: Readonly<Record<string, unknown>> = { ...run.status };
-    const changed = Object.entries(status).filter(([field, value]) => !sameJson(before[field], value));
-    if (changed.length === 0) return;
-    const { resourceVersion } = run.metadata;
-    await this.#parts.client
-      .mergePatch(
-        this.#parts.of.scope.runs,
-        keyOf(run),
-        { metadata: { resourceVersion }, status: Object.fromEntries(changed) },
         { subresource: "status", fieldManager: UPDATE_RUN_MANAGER, signal: this.#signal },
       )
       .catch(ignoreNotFound);

@@ -89,15 +89,18 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
       ["a", "one"],
       ["b", "one"],
       ["c", "two"],
-    ] as const) {
-      client.seed(MEMBER_CLUSTERS, {
-        metadata: { name: cluster, labels: { stage } },
-        spec: { identity: { kind: "User", name: cluster } },
-      });
-      const binding = bindingOf(PLACEMENT, cluster);
-      delete binding.metadata.uid;
-      client.seed(scope.bindings, placed(binding));
-    }
+    ] as const)
+      join(cluster, stage);
+  }
+
+  function join(cluster: string, stage: string): void {
+    client.seed(MEMBER_CLUSTERS, {
+      metadata: { name: cluster, labels: { stage } },
+      spec: { identity: { kind: "User", name: cluster } },
+    });
+    const binding = bindingOf(PLACEMENT, cluster);
+    delete binding.metadata.uid;
+    client.seed(scope.bindings, placed(binding));
   }
   beforeEach(arrange);
   afterEach(() => end());
@@ -200,6 +203,80 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
     await ready("a");
     await settle();
     expect(tally()).toEqual({ bindingstatus: 1, runstatus: 1 });
+  });
+
+  /** 102 clusters, 51 of them at a time, which answer one after another; returns how often the status was written. */
+  async function updateMany(onAnswer: (cluster: string) => Promise<void> = async () => {}): Promise<number> {
+    for (let at = 0; at < 100; at += 1) join(`m${at}`, "one");
+    create({ maxConcurrency: "50%" });
+    await start();
+    await clock.advance(100);
+    await controller.idle(stop.signal);
+    const answered = new Set<string>();
+    client.writes.splice(0);
+    while (says("Succeeded") === undefined) {
+      const cluster = bound().find((it) => !answered.has(it));
+      if (cluster === undefined) throw new Error("no cluster is updated");
+      answered.add(cluster);
+      await ready(cluster);
+      await onAnswer(cluster);
+      await clock.advance(5);
+      await controller.idle(stop.signal);
+    }
+    return client.writes.filter((it) => it.resource === scope.runs.plural && it.subresource === "status")
+      .length;
+  }
+
+  it("over many clusters write the status in steps while these answer, and at once when a stage or the run is done", async () => {
+    // One each for the end of the first stage and of the run.
+    expect(await updateMany()).toBe(2);
+    expect(says("Succeeded")).toBe("True UpdateRunSucceeded");
+    const clusters = run().status?.stagesStatus?.flatMap((it) => it.clusters) ?? [];
+    expect(clusters).toHaveLength(103);
+    expect(clusters.every((it) => findCondition(it.conditions, "Succeeded")?.status === "True")).toBe(true);
+  });
+
+  it("over many clusters say how far these are a moment later, and continue from there if the run is edited", async () => {
+    for (let at = 0; at < 100; at += 1) join(`m${at}`, "one");
+    create({ maxConcurrency: "50%" });
+    await start();
+    await settle();
+    const started = (): number =>
+      run()
+        .status?.stagesStatus?.flatMap((it) => it.clusters)
+        .filter((it) => findCondition(it.conditions, "Started") !== undefined).length ?? 0;
+    expect(started()).toBe(51);
+    for (const it of bound().slice(0, 3)) await ready(it);
+    await clock.advance(10);
+    await controller.idle(stop.signal);
+    expect([bound().length, started()]).toEqual([54, 51]);
+    await client.mergePatch(scope.runs, runKey, { spec: { state: "Stop" } });
+    await clock.advance(10);
+    await controller.idle(stop.signal);
+    expect([bound().length, started(), says("Progressing")]).toEqual([54, 54, "Unknown UpdateRunStopping"]);
+    await ready(bound()[3] ?? "");
+    await clock.advance(10);
+    await controller.idle(stop.signal);
+    const done = (): number =>
+      run()
+        .status?.stagesStatus?.flatMap((it) => it.clusters)
+        .filter((it) => findCondition(it.conditions, "Succeeded") !== undefined).length ?? 0;
+    expect(done()).toBe(3);
+    await clock.advance(2000);
+    await controller.idle(stop.signal);
+    expect(done()).toBe(4);
+  });
+
+  it("over many clusters continue from the bindings where the program ended before it wrote how far they are", async () => {
+    let answers = 0;
+    await updateMany(async () => {
+      answers += 1;
+      if (answers !== 30) return;
+      await end();
+      await start();
+    });
+    expect(says("Succeeded")).toBe("True UpdateRunSucceeded");
+    expect(bound()).toHaveLength(103);
   });
 
   it("wait for an approval, and accept it", async () => {

@@ -3,7 +3,7 @@ import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { AVAILABLE, currentCondition, DIFF_REPORTED } from "#placement/conditions.ts";
 import { hasFailed } from "#placement/rollout/readiness.ts";
-import { OwnPace } from "../pace.ts";
+import { OwnPace, PaceUnderWay } from "../pace.ts";
 
 /** Of all writes, by clusters: a status is as large as they are many. */
 const LEAST = { perItemMs: 1, few: 20, maxMs: 1000 };
@@ -18,49 +18,30 @@ const ALL_UNDER_WAY = { perItemMs: 1, few: 1000, maxMs: 10_000 };
  */
 export class StatusPace {
   readonly #least: OwnPace;
-  readonly #underWay: OwnPace;
-  readonly #together: OwnPace;
-  /** The clusters of placements that are under way. */
-  readonly #open = new Map<ObjectKey, number>();
-  #clusters = 0;
+  readonly #underWay: PaceUnderWay;
 
   constructor(clock: Clock) {
     this.#least = new OwnPace(clock, LEAST);
-    this.#underWay = new OwnPace(clock, UNDER_WAY);
-    this.#together = new OwnPace(clock, ALL_UNDER_WAY);
+    this.#underWay = new PaceUnderWay(clock, UNDER_WAY, ALL_UNDER_WAY);
   }
 
   /** How much longer to wait before the next write. Unit: milliseconds. */
   waitMs(key: ObjectKey, bindings: readonly ResourceBinding[]): number {
     const leastMs = this.#least.waitMs(key);
-    if (!isUnderWay(bindings)) {
-      this.#close(key);
-      return leastMs;
-    }
-    if (!this.#open.has(key)) this.#underWay.note(key, bindings.length);
-    this.#close(key);
-    this.#open.set(key, bindings.length);
-    this.#clusters += bindings.length;
-    return Math.max(leastMs, this.#underWay.waitMs(key), this.#together.waitMs(key));
-  }
-
-  #close(key: ObjectKey): void {
-    this.#clusters -= this.#open.get(key) ?? 0;
-    this.#open.delete(key);
+    if (isUnderWay(bindings)) return Math.max(leastMs, this.#underWay.waitMs(key, bindings.length));
+    this.#underWay.close(key);
+    return leastMs;
   }
 
   /** A status was written, of so many clusters. */
   note(key: ObjectKey, clusters: number): void {
     this.#least.note(key, clusters);
     this.#underWay.note(key, clusters);
-    this.#together.note(key, this.#clusters);
   }
 
   forget(key: ObjectKey): void {
     this.#least.forget(key);
     this.#underWay.forget(key);
-    this.#together.forget(key);
-    this.#close(key);
   }
 }
 
