@@ -1,6 +1,4 @@
-import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
-import { HUB_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { randomBytes } from "node:crypto";
 import { makeFolder, parseAddress } from "@fairlead/apiserver/program/parse.ts";
 import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
@@ -9,12 +7,17 @@ import { createMetrics } from "@fairlead/base/metrics.ts";
 import { parseWhole, PORTS } from "@fairlead/base/program/flags.ts";
 import type { ProgramContext } from "@fairlead/base/program/program.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
-import { installCrds } from "@fairlead/kube/definitions/crds.ts";
-import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
-import { clusterConfig } from "#shared/cluster-config.ts";
+import { type ClusterConfig, fixedCredentials } from "@fairlead/kube/config/config.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { installHub } from "#shared/install-hub.ts";
 import { runHub, type HubRun } from "./run.ts";
 
 /** A hub without a cluster: the API server and the hub's controllers in one process. */
+
+/** The hub's own user: an administrator's writes pass the webhook, and the hub's do not. */
+const USER = "fairlead:hub";
+/** Asked by this process alone. */
+const WEBHOOK = { listen: "127.0.0.1:0" };
 
 export interface EmbeddedFlags {
   readonly embedded?: true | undefined;
@@ -30,16 +33,20 @@ export interface EmbeddedFlags {
 export async function runEmbeddedHub(
   context: ProgramContext,
   flags: EmbeddedFlags,
-  run: Omit<HubRun, "kubeconfig" | "isElected">,
+  run: Omit<HubRun, "kubeconfig" | "config" | "isElected">,
 ): Promise<void> {
-  await using server = await serve(context, flags);
+  // It exists in the memory of this process only, and ends with it.
+  const token = randomBytes(32).toString("base64url");
+  await using server = await serve(context, flags, token);
   const { signal, log } = context;
   log.info("serving", { url: server.url, kubeconfig: server.kubeconfig });
-  await prepare(server, context);
-  await runHub({ ...context, signal }, { ...run, kubeconfig: server.kubeconfig, isElected: false });
+  const admin = await loadKubeconfig(server.kubeconfig);
+  await install(admin, context);
+  const config = { ...admin, credentials: fixedCredentials({ token }) };
+  await runHub({ ...context, signal }, { ...run, webhook: run.webhook ?? WEBHOOK, config, isElected: false });
 }
 
-async function serve({ log }: ProgramContext, flags: EmbeddedFlags): Promise<ApiServer> {
+async function serve({ log }: ProgramContext, flags: EmbeddedFlags, token: string): Promise<ApiServer> {
   if (flags.data === undefined)
     throw new FleetError(
       "OPTION_INVALID",
@@ -54,7 +61,7 @@ async function serve({ log }: ProgramContext, flags: EmbeddedFlags): Promise<Api
     bindAddress: parseAddress(flags.bindAddress),
     externalSans: flags.externalSan ?? [],
     // Members join with tokens.
-    authentication: { bootstrapTokens: true },
+    authentication: { bootstrapTokens: true, staticTokens: new Map([[token, { name: USER, groups: [] }]]) },
     log,
     ...(flags.advertiseAddress === undefined
       ? {}
@@ -62,11 +69,8 @@ async function serve({ log }: ProgramContext, flags: EmbeddedFlags): Promise<Api
   });
 }
 
-/** What `fairlead join` or a chart install on the hub of a cluster. */
-async function prepare(server: ApiServer, { log, signal }: ProgramContext): Promise<void> {
+async function install(admin: ClusterConfig, { log, signal }: ProgramContext): Promise<void> {
   const deps = systemDeps(log, createMetrics());
-  const config = await clusterConfig(server.kubeconfig, deps);
-  await using client = connect(config, { ...deps, userAgent: "fairlead-hub" });
-  await ensureNamespace(client, FLEET_SYSTEM_NAMESPACE, signal);
-  await installCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal);
+  await using client = connect(admin, { ...deps, userAgent: "fairlead-hub" });
+  await installHub(client, USER, deps, signal);
 }

@@ -3,8 +3,9 @@ import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { compileHealth } from "#member/health.ts";
 import { startHub } from "@fairlead/fleet/hub/hub.ts";
-import { keepWebhook, runWebhook, type WebhookOptions } from "@fairlead/fleet/hub/webhook/webhook.ts";
+import { runWebhook, type WebhookOptions } from "@fairlead/fleet/hub/webhook/webhook.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
 import { runElected } from "#shared/leader.ts";
 import { createManagerParts, type ManagerFlags } from "#shared/manager.ts";
@@ -15,6 +16,8 @@ import { type ProgramContext } from "@fairlead/base/program/program.ts";
 
 export interface HubRun extends ManagerFlags {
   readonly kubeconfig?: string | undefined;
+  /** In the place of a kubeconfig. */
+  readonly config?: ClusterConfig;
   readonly isElected: boolean;
   readonly leases: readonly string[];
   /** Default: fleet-system. */
@@ -30,11 +33,13 @@ export interface HubRun extends ManagerFlags {
 export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun): Promise<void> {
   const { deps, metrics, health } = createManagerParts(log, run);
   await using stack = new AsyncDisposableStack();
-  const config = await clusterConfig(run.kubeconfig, deps);
+  const config = run.config ?? (await clusterConfig(run.kubeconfig, deps));
   const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-hub" }));
   for (const server of run.servers) stack.use(await serveMetrics({ ...server, metrics, checks: health }));
   const { leases, leaseNamespace, isElected, webhook } = run;
-  if (webhook !== undefined) stack.use(await runWebhook(client, webhook, deps, signal));
+  const serving = webhook && stack.use(await runWebhook(client, webhook, deps, signal));
+  // Where one process serves it, at an address that changes, it does not wait for its Lease.
+  const kept = webhook?.address === undefined ? serving?.keep(signal) : undefined;
   const namespace = leaseNamespace === undefined ? {} : { namespace: leaseNamespace };
   const election = { client, leases, ...namespace, side: "hub", isElected, deps } as const;
   await runElected(election, signal, async (leading) => {
@@ -43,8 +48,9 @@ export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun
       const lease = { namespace: leaseNamespace ?? FLEET_SYSTEM_NAMESPACE, name: own, identity: hostname() };
       void keepPresence(client, lease, deps, leading);
     }
-    if (webhook !== undefined) void keepWebhook(client, webhook, deps, leading);
+    const configured = kept ?? serving?.keep(leading);
     await using _hub = await startHub(client, { compileRule: compileHealth, ...run.hub }, deps, leading);
+    await configured;
     ready();
     await untilAborted(leading);
   });

@@ -3,7 +3,7 @@ import type { WebhookOptions } from "@fairlead/fleet/hub/webhook/webhook.ts";
 
 export const WEBHOOK_FLAG = [
   "--webhook <address:port>",
-  "address on which to serve the admission webhook of the hub; default: none",
+  "address on which to serve the admission webhook of the hub; default: none, or with --embedded 127.0.0.1 at any free port",
 ] as const;
 export const WEBHOOK_SERVICE_FLAG = [
   "--webhook-service <namespace/name>",

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import type { Clock } from "@fairlead/base/clock.ts";
+import { type Clock, offsetClock } from "@fairlead/base/clock.ts";
 import type { Secret } from "@fairlead/kube/api/core/v1/types.ts";
 
 /** The webhook's certificate and the authority that issued it, made by the hub: what its Secret holds, and what is due. */
@@ -11,13 +11,15 @@ export interface WebhookCertificates {
   /** To be served once the API server trusts its authority. */
   readonly next: CertificatePair | undefined;
 }
-interface CertificatePair {
+export interface CertificatePair {
   readonly cert: string;
   readonly key: string;
 }
 
 export const CERTIFICATE_DAYS = 90;
 const DAY_MS = 86_400_000;
+/** It is valid for an API server whose clock is that far behind the hub's. */
+const BACKDATED_DAYS = 2;
 /** A new one is made when less of the old one's life is left. */
 const RENEW_BEFORE_MS = (CERTIFICATE_DAYS / 3) * DAY_MS;
 
@@ -30,8 +32,14 @@ export function due(
   nowMs: number,
 ): Due {
   if (certificates === undefined || !serves(certificates.current, names)) return "create";
+  // Made while the clock was ahead: no API server accepts it.
+  if (startOf(certificates.current) > nowMs) return "create";
   if (certificates.next !== undefined) return "promote";
   return endOf(certificates.current) - nowMs < RENEW_BEFORE_MS ? "renew" : "nothing";
+}
+
+function startOf({ cert }: CertificatePair): number {
+  return new X509Certificate(cert).validFromDate.getTime();
 }
 
 function endOf({ cert }: CertificatePair): number {
@@ -88,7 +96,8 @@ export async function issue(
   clock: Clock,
 ): Promise<{ readonly authority: string; readonly pair: CertificatePair }> {
   const { issueAuthority, issueServerCertificate } = await import("@fairlead/base/pki/issue.ts");
-  const validity = { days: CERTIFICATE_DAYS, clock };
+  const since = offsetClock(clock, -BACKDATED_DAYS * DAY_MS);
+  const validity = { days: CERTIFICATE_DAYS + BACKDATED_DAYS, clock: since };
   const authority = await issueAuthority({ commonName: "fairlead-hub-webhook", ...validity });
   const isAddress = (it: string): boolean => /^[\d.]+$/.test(it) || it.includes(":");
   const pair = await issueServerCertificate(authority, {

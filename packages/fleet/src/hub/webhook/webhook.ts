@@ -12,7 +12,14 @@ import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { WEBHOOK_SECRET } from "#api/fairlead.dev/names.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { enforcingWebhooks } from "#authz/policies/install.ts";
-import { due, issue, readSecret, secretData, type WebhookCertificates } from "./certificates.ts";
+import {
+  type CertificatePair,
+  due,
+  issue,
+  readSecret,
+  secretData,
+  type WebhookCertificates,
+} from "./certificates.ts";
 import { type WebhookAddress, webhookConfiguration } from "./configuration.ts";
 import { decide } from "./decide.ts";
 import { serveWebhook } from "./server.ts";
@@ -20,7 +27,14 @@ import { serveWebhook } from "./server.ts";
 export interface WebhookOptions {
   /** `host:port` to listen on. */
   readonly listen: string;
-  readonly address: WebhookAddress;
+  /** Default: the port that it listens on, at 127.0.0.1, for an API server in the same process. */
+  readonly address?: WebhookAddress;
+}
+
+export interface RunningWebhook extends AsyncDisposable {
+  readonly port: number;
+  /** Keeps the certificates and the configuration until the signal, for the leader alone. Resolves after the first attempt. */
+  keep(signal: AbortSignal): Promise<void>;
 }
 
 const KEY = objectKey(FLEET_SYSTEM_NAMESPACE, WEBHOOK_SECRET);
@@ -31,10 +45,10 @@ const RETRY_MS = 5000;
 /** Every replica serves, with the certificate that the Secret has; a Service spreads the requests. */
 export async function runWebhook(
   client: KubeClient,
-  { listen }: Pick<WebhookOptions, "listen">,
+  { listen, address }: WebhookOptions,
   deps: RuntimeDeps,
   signal: AbortSignal,
-): Promise<AsyncDisposable & { readonly port: number }> {
+): Promise<RunningWebhook> {
   await using stack = new AsyncDisposableStack();
   const server = stack.use(
     await serveWebhook(listen, (asked, running) => decide(client, asked, running), deps.log),
@@ -53,25 +67,48 @@ export async function runWebhook(
   });
   secrets.start(signal);
   const held = stack.move();
-  return { port: server.port, [Symbol.asyncDispose]: () => held.disposeAsync() };
+  const { port } = server;
+  return {
+    port,
+    keep: (leading) => {
+      const attempted = Promise.withResolvers<void>();
+      const onAttempt = (served?: CertificatePair): void => {
+        // Not only after the informer saw it: who waits for this may be asked at once.
+        if (served !== undefined) server.use(served);
+        attempted.resolve();
+      };
+      const kept = { address: address ?? { url: `https://127.0.0.1:${port}` }, onAttempt };
+      void keepWebhook(client, kept, deps, leading);
+      return attempted.promise;
+    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+interface Kept {
+  readonly address: WebhookAddress;
+  /** With the certificate of a webhook that is configured. */
+  readonly onAttempt?: (served?: CertificatePair) => void;
 }
 
 /** Keeps the certificates and the configuration: for the leader alone. */
 export async function keepWebhook(
   client: KubeClient,
-  options: Pick<WebhookOptions, "address">,
+  { address, onAttempt }: Kept,
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     let waitMs = LOOK_MS;
+    let served: CertificatePair | undefined;
     try {
-      if (!(await isLeftToOthers(client, deps, signal))) await ensure(client, options, deps, signal);
+      if (!(await isLeftToOthers(client, deps, signal))) served = await ensure(client, address, deps, signal);
     } catch (error) {
-      if (signal.aborted) return;
+      if (!signal.aborted)
+        deps.log.warn("cannot keep the hub's webhook, retrying", { error: messageOf(error) });
       waitMs = RETRY_MS;
-      deps.log.warn("cannot keep the hub's webhook, retrying", { error: messageOf(error) });
     }
+    onAttempt?.(served);
     await delay(deps.clock, waitMs, signal).catch(() => {});
   }
 }
@@ -93,10 +130,10 @@ async function isLeftToOthers(
 /** A new certificate is served only after the API server has its authority: an interrupted change continues where it was. */
 async function ensure(
   client: KubeClient,
-  { address }: Pick<WebhookOptions, "address">,
+  address: WebhookAddress,
   deps: RuntimeDeps,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<CertificatePair | undefined> {
   const names = namesOf(address);
   let secret = await client.find(SECRETS, KEY, { signal });
   let certificates = readSecret(secret);
@@ -124,7 +161,7 @@ async function ensure(
       await write({ authorities, current: certificates.current, next: pair });
     }
   }
-  if (certificates === undefined) return;
+  if (certificates === undefined) return undefined;
   await configure(
     client,
     webhookConfiguration(address, { caBundle: certificates.authorities.join(""), user }),
@@ -132,6 +169,7 @@ async function ensure(
   );
   if (certificates.next !== undefined)
     await write({ authorities: certificates.authorities, current: certificates.next, next: undefined });
+  return certificates.current;
 }
 
 async function configure(
