@@ -191,13 +191,13 @@ export interface ReconcileResult {
   readonly requeueAfterMs?: number;
 }
 
-export interface ControllerOptions {
+export interface ControllerOptions<K extends ObjectKey = ObjectKey> {
   /** Lower case, with dashes: the label of its metrics and the name of its field manager. */
   readonly name: string;
   /** One pass for one key. Safe to run at any time, any number of times. Throwing means: try again, with back-off. */
-  readonly reconcile: (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult | void>;
+  readonly reconcile: (key: K, signal: AbortSignal) => Promise<ReconcileResult | void>;
   /** The sources of keys. All informers are synced before the first reconcile. */
-  readonly sources: readonly Source[];
+  readonly sources: readonly Source<K>[];
   /** Keys worked on at the same time. Default: 4. */
   readonly concurrency?: number;
   /**
@@ -208,17 +208,17 @@ export interface ControllerOptions {
 }
 
 /** An informer and the keys that a change in it makes due. Made by `watching()`. */
-export interface Source {
+export interface Source<K extends ObjectKey = ObjectKey> {
   readonly informer: Informer<KubeObject>;
-  readonly subscribe: (enqueue: (key: ObjectKey) => void) => Disposable;
+  readonly subscribe: (enqueue: (key: K) => void) => Disposable;
 }
 
 /** Runs passes until stopped. */
-export interface Controller extends AsyncDisposable {
+export interface Controller<K extends ObjectKey = ObjectKey> extends AsyncDisposable {
   readonly name: string;
   start(signal: AbortSignal): Promise<void>;
   /** Makes a key due, for triggers that are not objects. */
-  enqueue(key: ObjectKey): void;
+  enqueue(key: K): void;
   /** Resolves when no key is due, waiting for a retry, or being worked on: for tests. */
   idle(signal: AbortSignal): Promise<void>;
 }

@@ -1,4 +1,4 @@
-import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type ServiceKey, type SliceName, sliceName } from "#domain/keys.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "./informers.ts";
 import { reportOf } from "./view.ts";
@@ -7,7 +7,7 @@ import { reportOf } from "./view.ts";
  * Returns the services to reconcile when a member joins, leaves, or may export other things. All of them name the member
  * or are in its mailbox: the work for one member that joins must not grow with the fleet.
  */
-export function affectedServices(informers: HubInformers, cluster: string): Set<ObjectKey> {
+export function affectedServices(informers: HubInformers, cluster: string): Set<ServiceKey> {
   const mailbox = mailboxOf(cluster);
   const { exports, imports, importedServices, namespaces } = informers;
   const imported = [
@@ -24,7 +24,7 @@ export function affectedServices(informers: HubInformers, cluster: string): Set<
 }
 
 /** Names of slices, as `affectedServices`. */
-export function affectedSlices(informers: HubInformers, cluster: string): Set<string> {
+export function affectedSlices(informers: HubInformers, cluster: string): Set<SliceName> {
   const { sliceExports, sliceImports } = informers;
   const ofServices = [...affectedServices(informers, cluster)].flatMap((it) => [
     ...sliceExports.store.byIndex("service", it),
@@ -35,12 +35,12 @@ export function affectedSlices(informers: HubInformers, cluster: string): Set<st
       ...ofServices,
       ...sliceExports.store.byIndex("in", mailbox),
       ...sliceImports.store.byIndex("in", mailbox),
-    ].map((it) => it.metadata.name),
+    ].map((it) => sliceName(it.metadata.name)),
   );
 }
 
 /** Services that are exported from namespaces. */
-export function servicesIn(informers: HubInformers, namespaces: readonly string[]): ObjectKey[] {
+export function servicesIn(informers: HubInformers, namespaces: readonly string[]): ServiceKey[] {
   return namespaces.flatMap((namespace) =>
     [...informers.exports.store.byIndex("namespace", namespace)].flatMap(serviceOfExport),
   );

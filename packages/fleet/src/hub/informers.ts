@@ -16,7 +16,7 @@ import {
   NAMESPACE_REPORTS,
   type NamespaceReport,
 } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import {
@@ -34,6 +34,7 @@ import {
 import { allowedImporters, type Members } from "#domain/audience.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { type ServiceKey, serviceKey } from "#domain/keys.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
@@ -210,9 +211,9 @@ function isMailboxUsed(
 }
 
 /** Keys of services, "namespace/name". References are read by their parts: the joined text is the sender's word. */
-export function serviceOfExport(it: InternalServiceExport): ObjectKey[] {
+export function serviceOfExport(it: InternalServiceExport): ServiceKey[] {
   const reference = it.spec?.serviceReference;
-  return reference === undefined ? [] : [objectKey(reference.namespace, reference.name)];
+  return reference === undefined ? [] : [serviceKey(reference.namespace, reference.name)];
 }
 function namespaceOf(it: KubeObject): string[] {
   return [it.metadata.namespace ?? ""];
@@ -220,14 +221,14 @@ function namespaceOf(it: KubeObject): string[] {
 export function namespaceOfExport(it: InternalServiceExport): string[] {
   return it.spec === undefined ? [] : [it.spec.serviceReference.namespace];
 }
-export function serviceOfImport(it: InternalServiceImport): ObjectKey {
+export function serviceOfImport(it: InternalServiceImport): ServiceKey {
   const { namespace, name } = it.spec.serviceImportReference;
-  return objectKey(namespace, name);
+  return serviceKey(namespace, name);
 }
-export function serviceOfImported(it: ImportedService): ObjectKey {
-  return objectKey(it.spec.service.namespace, it.spec.service.name);
+export function serviceOfImported(it: ImportedService): ServiceKey {
+  return serviceKey(it.spec.service.namespace, it.spec.service.name);
 }
-export function serviceOfSlice(it: EndpointSliceExport | EndpointSliceImport): ObjectKey {
+export function serviceOfSlice(it: EndpointSliceExport | EndpointSliceImport): ServiceKey {
   const { namespace, name } = it.spec.ownerServiceReference;
-  return objectKey(namespace, name);
+  return serviceKey(namespace, name);
 }

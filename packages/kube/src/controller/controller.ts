@@ -22,27 +22,30 @@ const TURN_MS = 5;
  * A controller with controller-runtime's rules: an error is retried with back-off, `requeueAfterMs` runs again later, and
  * both handle the key's count of failures as there. Two passes for one key never run at the same time.
  */
-export function createController(options: ControllerOptions, deps: RuntimeDeps): Controller {
+export function createController<K extends ObjectKey = ObjectKey>(
+  options: ControllerOptions<K>,
+  deps: RuntimeDeps,
+): Controller<K> {
   return new QueueController(options, deps);
 }
 
-class QueueController implements Controller {
+class QueueController<K extends ObjectKey> implements Controller<K> {
   readonly name: string;
-  readonly #options: ControllerOptions;
+  readonly #options: ControllerOptions<K>;
   readonly #deps: RuntimeDeps;
-  readonly #queue: WorkQueue<ObjectKey>;
+  readonly #queue: WorkQueue<K>;
   readonly #meters: ControllerMeters;
   readonly #turns: Turns;
   /** When a change that no pass has acted on yet made a key due, on the monotonic clock. */
   readonly #seenMs = new Map<ObjectKey, number>();
   /** Keys whose last pass found no API server. */
-  readonly #waiting = new Set<ObjectKey>();
+  readonly #waiting = new Set<K>();
   readonly #stop = new AbortController();
   #subscriptions: Disposable[] = [];
   #workers: Promise<void>[] = [];
   #active = 0;
 
-  constructor(options: ControllerOptions, deps: RuntimeDeps) {
+  constructor(options: ControllerOptions<K>, deps: RuntimeDeps) {
     this.name = options.name;
     this.#options = options;
     this.#deps = { ...deps, log: deps.log.child({ controller: options.name }) };
@@ -62,8 +65,7 @@ class QueueController implements Controller {
     let isStarting = true;
     for (const source of sources) {
       // What is there at the start is looked at once, and mostly found as it should be: changes go first.
-      const enqueue = (key: ObjectKey): void =>
-        isStarting ? this.#queue.addBehind(key) : this.#onChange(key);
+      const enqueue = (key: K): void => (isStarting ? this.#queue.addBehind(key) : this.#onChange(key));
       this.#subscriptions.push(source.subscribe(enqueue));
       source.informer.start(signal);
     }
@@ -73,11 +75,11 @@ class QueueController implements Controller {
     this.#workers = Array.from({ length: concurrency }, () => this.#work(running));
   }
 
-  enqueue(key: ObjectKey): void {
+  enqueue(key: K): void {
     this.#queue.add(key);
   }
 
-  #onChange(key: ObjectKey): void {
+  #onChange(key: K): void {
     if (!this.#seenMs.has(key)) this.#seenMs.set(key, this.#deps.clock.monotonic());
     this.#queue.add(key);
   }
@@ -109,7 +111,7 @@ class QueueController implements Controller {
     }
   }
 
-  async #pass(key: ObjectKey, signal: AbortSignal): Promise<void> {
+  async #pass(key: K, signal: AbortSignal): Promise<void> {
     // A change that comes while the pass runs is the next one's.
     const seenMs = this.#seenMs.get(key);
     this.#seenMs.delete(key);
@@ -124,7 +126,7 @@ class QueueController implements Controller {
     }
   }
 
-  #onSuccess(key: ObjectKey, result: ReconcileResult): void {
+  #onSuccess(key: K, result: ReconcileResult): void {
     this.#queue.forget(key);
     this.#noteEndOfOutage(key);
     // This pass saw all there is: a deadline of an earlier one no longer counts.
@@ -133,7 +135,7 @@ class QueueController implements Controller {
     this.#meters.result(result.requeueAfterMs === undefined ? "success" : "requeue_after");
   }
 
-  #onFailure(key: ObjectKey, error: unknown): void {
+  #onFailure(key: K, error: unknown): void {
     const isOutage = hasCode(error, "API_UNAVAILABLE", "API_TIMEOUT", "API_TOO_MANY_REQUESTS");
     const delayMs = this.#queue.addRateLimited(
       key,
@@ -151,14 +153,14 @@ class QueueController implements Controller {
   }
 
   /** All keys fail repeatedly for one reason: it is logged once as an error. */
-  #noteOutage(key: ObjectKey, fields: object): void {
+  #noteOutage(key: K, fields: object): void {
     const isReported = this.#waiting.size > 0;
     this.#waiting.add(key);
     if (isReported) this.#deps.log.debug("reconcile failed", { ...fields });
     else this.#deps.log.error("reconciles fail until an API server answers", { ...fields });
   }
 
-  #noteEndOfOutage(key: ObjectKey): void {
+  #noteEndOfOutage(key: K): void {
     if (this.#waiting.delete(key) && this.#waiting.size === 0)
       this.#deps.log.info("no reconcile waits for an API server any more");
   }

@@ -8,6 +8,11 @@ import type { Change, Informer, Source } from "#types.ts";
  * @param keysFor - The keys for a change; when an object moves from one to another (a label, an owner), those of both
  *   its states. Default: the object's own key.
  */
+export function watching<T extends KubeObject>(informer: Informer<T>): Source;
+export function watching<T extends KubeObject, K extends ObjectKey>(
+  informer: Informer<T>,
+  keysFor: (change: Change<T>) => Iterable<K>,
+): Source<K>;
 export function watching<T extends KubeObject>(
   informer: Informer<T>,
   keysFor: (change: Change<T>) => Iterable<ObjectKey> = (change) => [change.key],
@@ -29,10 +34,10 @@ export function watching<T extends KubeObject>(
  * As `watching`, but nothing is due for objects that are there already: for kinds of which one object makes many keys
  * due. Another source has to make all of them due at the start.
  */
-export function watchingChanges<T extends KubeObject>(
+export function watchingChanges<T extends KubeObject, K extends ObjectKey>(
   informer: Informer<T>,
-  keysFor: (change: Change<T>) => Iterable<ObjectKey>,
-): Source {
+  keysFor: (change: Change<T>) => Iterable<K>,
+): Source<K> {
   return {
     informer,
     subscribe: (enqueue) =>
@@ -43,9 +48,9 @@ export function watchingChanges<T extends KubeObject>(
 }
 
 /** The keys of an object before and after a change. */
-export function both<T extends KubeObject>(
-  keysOf: (object: T) => readonly ObjectKey[],
-): (change: Change<T>) => ObjectKey[] {
+export function both<T extends KubeObject, K extends ObjectKey>(
+  keysOf: (object: T) => readonly K[],
+): (change: Change<T>) => K[] {
   return ({ before, after }) => [
     ...new Set([
       ...(before === undefined ? [] : keysOf(before)),

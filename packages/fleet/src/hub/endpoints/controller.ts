@@ -3,7 +3,9 @@ import { parseClaims } from "#domain/claim.ts";
 import { SERVICE_NAMESPACE_LABEL, SOURCE_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import { isDrainChanged } from "#domain/drain.ts";
 import { narrowed } from "#domain/audience.ts";
-import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { type ServiceKey, serviceNamedAs, type SliceName, sliceName } from "#domain/keys.ts";
 import {
   clusterOfMailbox,
   FINALIZERS,
@@ -56,26 +58,26 @@ interface Parts {
 /** Exported slices to the view, and to the mailboxes of those who do not read it. Keys are names of slices: copies have the name of their source. */
 export function createEndpoints(parts: Parts): Controller {
   const { informers, deps } = parts;
-  const named = (name: string): ObjectKey => objectKey(undefined, name);
+  const nameOf = (it: KubeObject): SliceName => sliceName(it.metadata.name);
   /** Of some mailboxes only, where they are given: what one cluster says of a service concerns no other's slices. */
-  const slicesOf = (services: Iterable<ObjectKey>, mailboxes?: ReadonlySet<string>): ObjectKey[] =>
+  const slicesOf = (services: Iterable<ServiceKey>, mailboxes?: ReadonlySet<string>): SliceName[] =>
     [...new Set(services)].flatMap((service) =>
       [...informers.sliceExports.store.byIndex("service", service)]
         .filter((it) => mailboxes?.has(it.metadata.namespace ?? "") !== false)
-        .map((it) => named(it.metadata.name)),
+        .map(nameOf),
     );
-  const slicesIn = (namespaces: readonly string[]): ObjectKey[] =>
+  const slicesIn = (namespaces: readonly string[]): SliceName[] =>
     slicesOf(servicesIn(informers, namespaces));
-  const slicesFor = (member: string): ObjectKey[] => [...affectedSlices(informers, member)].map(named);
-  const allSlices = (): ObjectKey[] => [
-    ...[...informers.sliceExports.store.list()].map((it) => named(it.metadata.name)),
-    ...[...informers.sliceImports.store.list()].map((it) => named(it.metadata.name)),
+  const slicesFor = (member: string): SliceName[] => [...affectedSlices(informers, member)];
+  const allSlices = (): SliceName[] => [
+    ...[...informers.sliceExports.store.list()].map(nameOf),
+    ...[...informers.sliceImports.store.list()].map(nameOf),
   ];
   const serviceKeys = both(serviceOfExport);
-  const isForLegacy = (service: ObjectKey): boolean => hasLegacyImporter(informers, service);
+  const isForLegacy = (service: ServiceKey): boolean => hasLegacyImporter(informers, service);
   /** Legacy agents cannot choose clusters, so the hub does; one cluster's change then affects the slices of the others. */
   const concerned = (
-    service: ObjectKey,
+    service: ServiceKey,
     mailboxes: ReadonlySet<string> | undefined,
   ): ReadonlySet<string> | undefined => (isForLegacy(service) ? undefined : mailboxes);
   return createController(
@@ -86,15 +88,11 @@ export function createEndpoints(parts: Parts): Controller {
       sources: [
         // Every slice and every copy is due at the start.
         watching(informers.sliceExports, (change) => [
-          ...[change.before, change.after].flatMap((it) =>
-            it === undefined ? [] : [named(it.metadata.name)],
-          ),
+          ...[change.before, change.after].flatMap((it) => (it === undefined ? [] : [nameOf(it)])),
           ...slicesOf(contestedBy(informers, change)),
         ]),
         watching(informers.sliceImports, (change) => [
-          ...[change.before, change.after].flatMap((it) =>
-            it === undefined ? [] : [named(it.metadata.name)],
-          ),
+          ...[change.before, change.after].flatMap((it) => (it === undefined ? [] : [nameOf(it)])),
           ...slicesOf(takenBy(change)),
         ]),
         watchingChanges(informers.exports, (change) =>
@@ -104,24 +102,25 @@ export function createEndpoints(parts: Parts): Controller {
                 slicesOf([service], concerned(service, new Set([splitKey(change.key).namespace ?? ""]))),
               ),
         ),
-        watchingChanges(informers.serviceImports, (change) =>
-          slicesOf([change.key], concerned(change.key, affectedMailboxes(change))),
-        ),
+        watchingChanges(informers.serviceImports, (change) => {
+          const service = serviceNamedAs(change.key);
+          return slicesOf([service], concerned(service, affectedMailboxes(change)));
+        }),
         watchingChanges(informers.reports, (change) => slicesIn(changedNamespaces(change))),
         watchingChanges(informers.members, (change) => {
           if (isClaimChanged(change) && informers.memberships.isFull()) return allSlices();
           if (isMemberChanged(change)) return slicesFor(change.key);
           return isDrainChanged(change.before, change.after)
-            ? slicesOf([...informers.serviceImports.store.list()].map(keyOf).filter(isForLegacy))
+            ? slicesOf(
+                [...informers.serviceImports.store.list()].map(keyOf).map(serviceNamedAs).filter(isForLegacy),
+              )
             : [];
         }),
         // Their prefixes are what the endpoints of a member may be in.
         watchingChanges(
           informers.blocks,
           both(({ spec }) =>
-            [...informers.sliceExports.store.byIndex("in", mailboxOf(spec.cluster))].map((it) =>
-              named(it.metadata.name),
-            ),
+            [...informers.sliceExports.store.byIndex("in", mailboxOf(spec.cluster))].map((it) => nameOf(it)),
           ),
         ),
         watchingChanges(informers.profiles, (change) => {
@@ -159,7 +158,7 @@ function affectedMailboxes({ before, after }: Change<FleetServiceImport>): Reado
   return new Set([...clusters].filter((it) => was?.get(it) !== is?.get(it)).map(mailboxOf));
 }
 
-async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Promise<void> {
+async function reconcile(parts: Parts, key: SliceName, signal: AbortSignal): Promise<void> {
   const { client, informers } = parts;
   const candidates = [...informers.sliceExports.store.byIndex("name", key)];
   const source = pickByName(candidates.filter((it) => !isDeleting(it)));

@@ -10,11 +10,12 @@ import {
   type TrafficRules,
   unitOf,
 } from "#domain/eligible.ts";
+import type { ServiceKey } from "#domain/keys.ts";
 import { type ExportedService, isFor, readExport } from "#domain/exported-service.ts";
 import { parseClaims } from "#domain/claim.ts";
 import { mergeExports } from "#domain/merge.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import { objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   clusterOfMailbox,
   FINALIZERS,
@@ -46,7 +47,7 @@ interface Contest {
 }
 
 /** Undefined: there is nothing to import. */
-function contestFor(informers: HubInformers, service: ObjectKey, importer: string): Contest | undefined {
+function contestFor(informers: HubInformers, service: ServiceKey, importer: string): Contest | undefined {
   const visible = exportsOf(informers, service).filter((it) => isFor(it, importer));
   const spec = mergeExports(visible)?.spec;
   if (spec === undefined) return undefined;
@@ -60,7 +61,7 @@ function contestFor(informers: HubInformers, service: ObjectKey, importer: strin
   return { rules: { own: importer, affinity: spec.affinity, clusters, drained }, spec };
 }
 
-function exportsOf(informers: HubInformers, service: ObjectKey): ExportedService[] {
+function exportsOf(informers: HubInformers, service: ServiceKey): ExportedService[] {
   const { namespace = "" } = splitKey(service);
   const exporters = exportersIn(informers, namespace);
   const allowed = allowedIn(informers, namespace);
@@ -117,7 +118,7 @@ export function portsImportedBy(
   return answer.clusters?.find((it) => it.cluster === cluster)?.ports;
 }
 
-function offered(informers: HubInformers, service: ObjectKey): OfferedSlice[] {
+function offered(informers: HubInformers, service: ServiceKey): OfferedSlice[] {
   return [...informers.sliceExports.store.byIndex("service", service)].flatMap((it) => {
     const cluster = clusterOfMailbox(it.metadata.namespace);
     if (cluster === undefined || isDeleting(it)) return [];
@@ -133,7 +134,7 @@ function holds({ sliceImports }: HubInformers, source: EndpointSliceExport, impo
 /** Whether the importer works with endpoints of one of the clusters. */
 function hasTaken(
   { sliceImports }: HubInformers,
-  service: ObjectKey,
+  service: ServiceKey,
   importer: string,
   clusters: readonly string[],
 ): boolean {
@@ -152,7 +153,7 @@ function isTaken({ metadata }: EndpointSliceImport): boolean {
 }
 
 /** Returns true if a legacy agent imports the service. */
-export function hasLegacyImporter(informers: HubInformers, service: ObjectKey): boolean {
+export function hasLegacyImporter(informers: HubInformers, service: ServiceKey): boolean {
   const { metadata } = informers.serviceImports.store.get(service) ?? {};
   return parseClaims(metadata?.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]).some((it) =>
     isLegacyMember(informers, it.cluster),
@@ -160,7 +161,7 @@ export function hasLegacyImporter(informers: HubInformers, service: ObjectKey): 
 }
 
 /** Services with an importer for which it matters now whose slices are ready. */
-export function contestedBy(informers: HubInformers, change: Change<EndpointSliceExport>): ObjectKey[] {
+export function contestedBy(informers: HubInformers, change: Change<EndpointSliceExport>): ServiceKey[] {
   const { before, after } = change;
   const [was, is] = [before, after].map((it) => readinessOfEndpoints(it?.spec.endpoints ?? [], () => true));
   if (was === is && sameJson(before?.spec.ports, after?.spec.ports)) return [];
@@ -175,11 +176,11 @@ export function contestedBy(informers: HubInformers, change: Change<EndpointSlic
 }
 
 /** The service of a copy that its importer has begun to use: what that replaces may go now. */
-export function takenBy({ before, after }: Change<EndpointSliceImport>): ObjectKey[] {
+export function takenBy({ before, after }: Change<EndpointSliceImport>): ServiceKey[] {
   const isNew = after !== undefined && isTaken(after) && (before === undefined || !isTaken(before));
   return isNew ? [serviceOfSlice(after)] : [];
 }
 
-function servicesOf({ before, after }: Change<EndpointSliceExport>): ObjectKey[] {
+function servicesOf({ before, after }: Change<EndpointSliceExport>): ServiceKey[] {
   return [...new Set([before, after].flatMap((it) => (it === undefined ? [] : [serviceOfSlice(it)])))];
 }

@@ -1,8 +1,9 @@
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
 import { ALLOWED_EXPORTERS_ANNOTATION, ALLOWED_IMPORTERS_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type ServiceKey, serviceKey, serviceNamedAs } from "#domain/keys.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { clusterOfMailbox, isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -31,14 +32,14 @@ export function createServices(parts: ServicesDeps): Controller {
           informers.imports,
           both((it) => [serviceOfImport(it)]),
         ),
-        watching(informers.serviceImports),
+        watching(informers.serviceImports, ({ key }) => [serviceNamedAs(key)]),
         watching(
           informers.importedServices,
           both((it) => [serviceOfImported(it)]),
         ),
         watchingChanges(
           informers.virtualIPs,
-          both(({ spec: { service } }) => [objectKey(service.namespace, service.name)]),
+          both(({ spec: { service } }) => [serviceKey(service.namespace, service.name)]),
         ),
         watchingChanges(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
         watchingChanges(informers.members, (change) =>
@@ -101,11 +102,11 @@ export function changedMailbox({ key, before, after }: Change<Namespace>): strin
   return was === is ? undefined : clusterOfMailbox(key);
 }
 
-function allServices(informers: HubInformers): ObjectKey[] {
+function allServices(informers: HubInformers): ServiceKey[] {
   return [
     ...[...informers.exports.store.list()].flatMap(serviceOfExport),
     ...[...informers.imports.store.list()].map(serviceOfImport),
     ...[...informers.importedServices.store.list()].map(serviceOfImported),
-    ...[...informers.serviceImports.store.list()].map(keyOf),
+    ...[...informers.serviceImports.store.list()].map(keyOf).map(serviceNamedAs),
   ];
 }

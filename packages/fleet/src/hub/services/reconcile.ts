@@ -14,7 +14,8 @@ import {
 } from "#api/fairlead.dev/names.ts";
 import { RELEASED_AT_ANNOTATION } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { IMPORTED_SERVICES, type ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import type { ServiceKey } from "#domain/keys.ts";
 import {
   clusterOfMailbox,
   FINALIZERS,
@@ -61,7 +62,7 @@ export function exportersIn(informers: HubInformers, namespace: string): Exporte
 
 /** Reconciles one service, "namespace/name": reads its exports and imports, plans, and writes what differs. */
 export function serviceReconciler(parts: ServicesDeps) {
-  return async function reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
+  return async function reconcile(key: ServiceKey, signal: AbortSignal): Promise<void> {
     const { informers } = parts;
     const { namespace = "" } = splitKey(key);
     const exporters = exportersIn(informers, namespace);
@@ -88,12 +89,12 @@ type ImportedSpec = Omit<ImportedService["spec"], "service">;
 
 class Pass {
   readonly #parts: ServicesDeps;
-  readonly #key: ObjectKey;
+  readonly #key: ServiceKey;
   readonly #signal: AbortSignal;
   readonly #namespace: string;
   readonly #name: string;
 
-  constructor(parts: ServicesDeps, key: ObjectKey, signal: AbortSignal) {
+  constructor(parts: ServicesDeps, key: ServiceKey, signal: AbortSignal) {
     this.#parts = parts;
     this.#key = key;
     this.#signal = signal;
