@@ -82,7 +82,8 @@ import {
   UPDATE_STRATEGIES,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
-import { CAPI_CLUSTERS, MACHINES } from "#updates/engines/cluster-api.ts";
+import { CAPI_CLUSTERS } from "#updates/engines/cluster-api.ts";
+import { MACHINES } from "#updates/engines/cluster-api-machines.ts";
 import { PLAN_NAMES, PLANS } from "#updates/engines/plans.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 import { HUB_PLACEMENT, MEMBER_WORK, WEBHOOK_READS } from "./placement.ts";

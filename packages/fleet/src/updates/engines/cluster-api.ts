@@ -1,14 +1,22 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
-import { resource } from "@fairlead/kube/api/meta/resource.ts";
+import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import type { ClusterUpgradeStatus, UpgradeNode } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { isAtTarget } from "../clusters/target.ts";
-import { compareVersions, parseVersion } from "../clusters/versions.ts";
+import {
+  areRunning,
+  CLUSTER_NAME_LABEL,
+  describe,
+  failureOf,
+  type Machine,
+  MACHINES,
+  MACHINES_V1BETA1,
+} from "./cluster-api-machines.ts";
 import { NO_WAY_BACK } from "./rollback.ts";
 import {
   type ClusterUpgrader,
@@ -18,33 +26,30 @@ import {
   type UpgradeOperation,
 } from "./upgrader.ts";
 
-/** Kinds of Cluster API, cut to the fields that are read or written. */
-interface MachineDeploymentTopology {
+/** Kinds of Cluster API, cut to the fields that are read or written, which v1beta1 and v1beta2 have in the same places. */
+interface WorkersTopology {
   name: string;
   metadata?: { annotations?: Record<string, string>; labels?: Record<string, string> };
 }
+interface Workers {
+  machineDeployments?: WorkersTopology[];
+  machinePools?: WorkersTopology[];
+}
 export interface CapiCluster extends KubeObject {
-  spec?: {
-    paused?: boolean;
-    topology?: { version: string; workers?: { machineDeployments?: MachineDeploymentTopology[] } };
-  };
+  spec?: { paused?: boolean; topology?: { version: string; workers?: Workers } };
   status?: { conditions?: Condition[] };
 }
-export interface Machine extends KubeObject {
-  spec: { clusterName: string; version?: string };
-  status?: {
-    phase?: string;
-    failureMessage?: string;
-    nodeRef?: { name: string };
-    nodeInfo?: { kubeletVersion?: string };
-  };
-}
 
-export const CAPI_CLUSTERS = resource<CapiCluster>("cluster.x-k8s.io/v1beta1", "Cluster", "clusters");
-export const MACHINES = resource<Machine>("cluster.x-k8s.io/v1beta1", "Machine", "machines");
-export const CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name";
-export const CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane";
-/** Keeps a MachineDeployment of a topology in its version. */
+const clusters = (version: string): Resource<CapiCluster> =>
+  resource(`cluster.x-k8s.io/${version}`, "Cluster", "clusters");
+/** v1beta2 is served since Cluster API 1.11, v1beta1 until 1.15. */
+const VERSIONS = {
+  v1beta1: { clusters: clusters("v1beta1"), machines: MACHINES_V1BETA1 },
+  v1beta2: { clusters: clusters("v1beta2"), machines: MACHINES },
+} as const;
+export const CAPI_CLUSTERS = VERSIONS.v1beta2.clusters;
+export const CAPI_CLUSTERS_V1BETA1 = VERSIONS.v1beta1.clusters;
+/** Keeps a MachineDeployment or MachinePool of a topology in its version. */
 export const DEFER_UPGRADE = "topology.cluster.x-k8s.io/defer-upgrade";
 
 /** Upgrades a cluster that Cluster API makes from a ClusterClass, on its management cluster. */
@@ -60,10 +65,10 @@ export class ClusterApiUpgrader implements ClusterUpgrader {
   }
 
   async observe(operation: UpgradeOperation | undefined, signal: AbortSignal): Promise<ClusterUpgradeStatus> {
-    const cluster = await this.#client.get(CAPI_CLUSTERS, this.#key, { signal });
+    const { cluster, as } = await this.#read(signal);
     const { namespace = "", name } = splitKey(this.#key);
     const labelSelector = `${CLUSTER_NAME_LABEL}=${name}`;
-    const { items: machines } = await this.#client.list(MACHINES, { namespace, labelSelector, signal });
+    const { items: machines } = await this.#client.list(as.machines, { namespace, labelSelector, signal });
     const versions = describe(machines);
     if (operation === undefined || operationOf(cluster) !== operation.id) return versions;
     return { ...versions, operation: { id: operation.id, ...stateOf(cluster, machines, operation) } };
@@ -71,7 +76,7 @@ export class ClusterApiUpgrader implements ClusterUpgrader {
 
   async start(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
     if (operation.rollback === true) throw new FleetError("PRECONDITION_FAILED", NO_WAY_BACK.ClusterAPI);
-    const cluster = await this.#client.get(CAPI_CLUSTERS, this.#key, { signal });
+    const { cluster, as } = await this.#read(signal);
     if (operationOf(cluster) === operation.id) return;
     const topology = cluster.spec?.topology;
     const { type, kubernetesVersion } = operation.target;
@@ -82,42 +87,49 @@ export class ClusterApiUpgrader implements ClusterUpgrader {
       );
     if (kubernetesVersion === undefined)
       throw new FleetError("PRECONDITION_FAILED", "Cluster API has no version of node images to change");
-    const deployments = topology.workers?.machineDeployments?.map((it) =>
-      deferred(it, type === "ControlPlaneOnly"),
-    );
     const patch = {
       metadata: {
-        // The list of workers is replaced as a whole.
+        // The lists of workers are replaced as a whole.
         resourceVersion: cluster.metadata.resourceVersion,
         annotations: { [OPERATION_ANNOTATION]: operation.id, [STOPPED_ANNOTATION]: null },
       },
-      spec: { topology: { version: `v${kubernetesVersion}`, ...workersOf(deployments) } },
+      spec: {
+        topology: {
+          version: `v${kubernetesVersion}`,
+          ...deferred(topology.workers, type === "ControlPlaneOnly"),
+        },
+      },
     };
-    await this.#client.mergePatch(CAPI_CLUSTERS, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
+    await this.#client.mergePatch(as.clusters, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
   }
 
-  /** No other MachineDeployment is begun. To pause the Cluster would end the repair of its Machines as well. */
+  /** No other MachineDeployment or MachinePool is begun. To pause the Cluster would end the repair of its Machines as well. */
   async stop(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
-    const cluster = await this.#client.get(CAPI_CLUSTERS, this.#key, { signal });
+    const { cluster, as } = await this.#read(signal);
     if (operationOf(cluster) !== operation.id || isStopped(cluster)) return;
-    const deployments = cluster.spec?.topology?.workers?.machineDeployments?.map((it) => deferred(it, true));
     const patch = {
       metadata: {
         resourceVersion: cluster.metadata.resourceVersion,
         annotations: { [STOPPED_ANNOTATION]: "true" },
       },
-      spec: { topology: workersOf(deployments) },
+      spec: { topology: deferred(cluster.spec?.topology?.workers, true) },
     };
-    await this.#client.mergePatch(CAPI_CLUSTERS, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
+    await this.#client.mergePatch(as.clusters, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
   }
 
   rollbackProblem(): Promise<string> {
     return Promise.resolve(NO_WAY_BACK.ClusterAPI);
   }
-}
 
-function workersOf(machineDeployments: readonly MachineDeploymentTopology[] | undefined): object {
-  return machineDeployments === undefined ? {} : { workers: { machineDeployments } };
+  /** In the newest version that is served. */
+  async #read(
+    signal: AbortSignal,
+  ): Promise<{ readonly cluster: CapiCluster; readonly as: (typeof VERSIONS)[keyof typeof VERSIONS] }> {
+    const { v1beta1, v1beta2 } = VERSIONS;
+    const cluster = await this.#client.find(v1beta2.clusters, this.#key, { signal });
+    if (cluster !== undefined) return { cluster, as: v1beta2 };
+    return { cluster: await this.#client.get(v1beta1.clusters, this.#key, { signal }), as: v1beta1 };
+  }
 }
 
 function isStopped({ metadata }: KubeObject): boolean {
@@ -128,58 +140,40 @@ function operationOf({ metadata }: KubeObject): string | undefined {
   return metadata.annotations?.[OPERATION_ANNOTATION];
 }
 
-function deferred(it: MachineDeploymentTopology, isDeferred: boolean): MachineDeploymentTopology {
+/** Cluster API refuses empty `workers`. */
+function deferred(workers: Workers | undefined, isDeferred: boolean): { readonly workers?: Workers } {
+  if (workers === undefined) return {};
+  const all = (list: WorkersTopology[] | undefined): WorkersTopology[] | undefined =>
+    list?.map((it) => deferredOne(it, isDeferred));
+  const { machineDeployments, machinePools } = workers;
+  return {
+    workers: defined({ machineDeployments: all(machineDeployments), machinePools: all(machinePools) }),
+  };
+}
+
+function deferredOne(it: WorkersTopology, isDeferred: boolean): WorkersTopology {
   const { [DEFER_UPGRADE]: before, ...others } = it.metadata?.annotations ?? {};
   if (isDeferred === (before !== undefined)) return it;
   const annotations = isDeferred ? { ...others, [DEFER_UPGRADE]: "" } : others;
   return { ...it, metadata: { ...it.metadata, annotations } };
 }
 
-function describe(machines: readonly Machine[]): ClusterUpgradeStatus {
-  const controlPlane = machines.filter((it) => it.metadata.labels?.[CONTROL_PLANE_LABEL] !== undefined);
-  const versions = controlPlane.flatMap((it) => parseVersion(it.spec.version) ?? []);
-  const lowest = versions.toSorted(compareVersions)[0];
-  const found = controlPlane
-    .map((it) => it.spec.version)
-    .find((it) => {
-      const version = parseVersion(it);
-      return version !== undefined && lowest !== undefined && compareVersions(version, lowest) === 0;
-    });
-  return {
-    ...defined({ kubernetesVersion: found?.replace(/^v/, "") }),
-    nodes: machines.map(describeMachine),
-  };
-}
-
-function describeMachine({ metadata, spec, status }: Machine): UpgradeNode {
-  const version = status?.nodeInfo?.kubeletVersion ?? spec.version ?? "";
-  return {
-    name: status?.nodeRef?.name ?? metadata.name,
-    kubernetesVersion: version.replace(/^v/, ""),
-    ready: status?.phase === "Running",
-  };
-}
-
 type State = Omit<NonNullable<ClusterUpgradeStatus["operation"]>, "id">;
 
 function stateOf(cluster: CapiCluster, machines: readonly Machine[], operation: UpgradeOperation): State {
-  const failed = machines.find((it) => it.status?.phase === "Failed");
-  if (failed === undefined) {
-    if (isOver(cluster, machines, operation)) return { state: "Succeeded" };
-    return isStopped(cluster)
-      ? { state: "Failed", message: STOPPED_MESSAGE }
-      : { state: "Running", ...progressOf(cluster) };
-  }
-  const reason = failed.status?.failureMessage ?? "its phase is Failed";
-  return { state: "Failed", message: `Machine ${failed.metadata.name}: ${reason}` };
+  const failure = failureOf(machines, operation.target);
+  if (failure !== undefined) return { state: "Failed", message: failure };
+  if (isOver(cluster, machines, operation)) return { state: "Succeeded" };
+  return isStopped(cluster)
+    ? { state: "Failed", message: STOPPED_MESSAGE }
+    : { state: "Running", ...progressOf(cluster) };
 }
 
 function isOver(cluster: CapiCluster, machines: readonly Machine[], { target }: UpgradeOperation): boolean {
   const topology = findCondition(cluster.status?.conditions, "TopologyReconciled");
   // With deferred workers the topology is not reconciled as a whole.
   const isReconciled = target.type === "ControlPlaneOnly" || (topology?.status ?? "True") === "True";
-  const isRunning = machines.length > 0 && machines.every((it) => it.status?.phase === "Running");
-  return isReconciled && isRunning && isAtTarget(describe(machines), target);
+  return isReconciled && areRunning(machines) && isAtTarget(describe(machines), target);
 }
 
 function progressOf({ spec, status }: CapiCluster): Pick<State, "message"> {

@@ -12,6 +12,8 @@ export interface EngineHarness {
   readonly work: (result: "succeed" | "fail") => Promise<void>;
   /** Removes what failed, as a user does before the next try. Absent: not needed. */
   readonly repair?: () => Promise<void>;
+  /** What the failure says. Default: "the disk is full". */
+  readonly failure?: string;
   /** A version as the engine has them. */
   readonly version: (text: string) => string;
 }
@@ -71,7 +73,7 @@ export function engineContract(make: () => EngineHarness | Promise<EngineHarness
     await harness.work("fail");
     const failed = await harness.upgrader().observe(operation(harness, "one"), signal);
     expect(failed.operation).toMatchObject({ id: "one", state: "Failed" });
-    expect(failed.operation?.message).toContain("the disk is full");
+    expect(failed.operation?.message).toContain(harness.failure ?? "the disk is full");
     const two = operation(harness, "two");
     expect(await harness.upgrader().observe(two, signal)).not.toHaveProperty("operation");
     await harness.repair?.();

@@ -1,18 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { type Job, CRON_JOBS, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { CAPI_CLUSTERS, CAPI_CLUSTERS_V1BETA1, ClusterApiUpgrader, DEFER_UPGRADE } from "./cluster-api.ts";
 import {
-  CAPI_CLUSTERS,
   CLUSTER_NAME_LABEL,
-  ClusterApiUpgrader,
   CONTROL_PLANE_LABEL,
-  DEFER_UPGRADE,
   type Machine,
   MACHINES,
-} from "./cluster-api.ts";
+  MACHINES_V1BETA1,
+} from "./cluster-api-machines.ts";
 import { engineContract, type EngineHarness } from "./contract.ts";
 import { JobUpgrader } from "./job.ts";
 import { localUpgrader } from "./local.ts";
@@ -23,6 +23,9 @@ const now = "2026-11-23T12:00:00Z";
 const FAILURE = "the disk is full";
 
 type FakeHarness = EngineHarness & { readonly client: FakeKubeClient };
+type CapiHarness = FakeHarness & {
+  readonly machine: (name: string, version: string, status: Machine["status"]) => void;
+};
 
 /** A cluster that a substitute for the engine changes. */
 function cluster(version: string): Required<Pick<ClusterUpgradeStatus, "kubernetesVersion" | "nodes">> {
@@ -95,9 +98,29 @@ function planHarness(): FakeHarness {
   };
 }
 
+type CapiVersion = "v1beta1" | "v1beta2";
+
+/** A Machine that its owner does not replace, as the versions of Cluster API report it. */
+const UNHEALTHY: Readonly<Record<CapiVersion, Machine["status"] & object>> = {
+  v1beta1: { phase: "Failed", failureMessage: FAILURE },
+  v1beta2: {
+    phase: "Provisioning",
+    conditions: [
+      condition("HealthCheckSucceeded", "NodeStartupTimeout", FAILURE),
+      condition("OwnerRemediated", "CannotBeRemediated", "it already failed 3 times (MaxRetry)"),
+    ],
+  },
+};
+
+function condition(type: string, reason: string, message: string): Condition {
+  return { type, status: "False", reason, message, lastTransitionTime: now };
+}
+
 /** Stands in for Cluster API: Machines are replaced by others of the topology's version. */
-function capiHarness(): FakeHarness {
+function capiHarness(served: CapiVersion = "v1beta2"): CapiHarness {
   const client = new FakeKubeClient();
+  const [clusters, machines] =
+    served === "v1beta2" ? [CAPI_CLUSTERS, MACHINES] : [CAPI_CLUSTERS_V1BETA1, MACHINES_V1BETA1];
   const key = objectKey("clusters", "a");
   const machine = (name: string, version: string, isControlPlane: boolean): Machine => ({
     metadata: {
@@ -108,36 +131,43 @@ function capiHarness(): FakeHarness {
     spec: { clusterName: "a", version },
     status: { phase: "Running", nodeRef: { name }, nodeInfo: { kubeletVersion: version } },
   });
-  client.seed(CAPI_CLUSTERS, {
+  const workers = { machineDeployments: [{ name: "md" }], machinePools: [{ name: "mp" }] };
+  client.seed(clusters, {
     metadata: { namespace: "clusters", name: "a" },
-    spec: { topology: { version: "v1.33.4", workers: { machineDeployments: [{ name: "md" }] } } },
+    spec: { topology: { version: "v1.33.4", workers } },
   });
-  client.seed(MACHINES, machine("server", "v1.33.4", true), machine("worker", "v1.33.4", false));
+  client.seed(machines, machine("server", "v1.33.4", true), machine("worker", "v1.33.4", false));
   let generation = 1;
+  let failed: string[] = [];
   return {
     client,
+    machine: (name, version, status) =>
+      client.seed(machines, { ...machine(name, version, false), status: { phase: "Running", ...status } }),
     writes: () => client.writes.length,
     upgrader: () => new ClusterApiUpgrader(client, "clusters/a"),
     async repair() {
-      for (const it of client.objects(MACHINES).filter((one) => one.status?.phase === "Failed"))
-        await client.delete(MACHINES, keyOf(it));
+      for (const name of failed) await client.delete(machines, objectKey("clusters", name));
+      failed = [];
     },
     version: (it) => it,
     async work(result) {
-      const topology = (await client.get(CAPI_CLUSTERS, key)).spec?.topology;
+      const topology = (await client.get(clusters, key)).spec?.topology;
       const version = topology?.version ?? "";
       const isDeferred = JSON.stringify(topology).includes(DEFER_UPGRADE);
       generation += 1;
       if (result === "fail") {
-        const status = { phase: "Failed", failureMessage: FAILURE };
-        client.seed(MACHINES, { ...machine(`server-${generation}`, version, true), status });
+        failed.push(`server-${generation}`);
+        client.seed(machines, {
+          ...machine(`server-${generation}`, version, true),
+          status: UNHEALTHY[served],
+        });
         return;
       }
       const isReplaced = (it: Machine): boolean =>
         !isDeferred || it.metadata.labels?.[CONTROL_PLANE_LABEL] !== undefined;
-      for (const it of client.objects(MACHINES).filter(isReplaced)) await client.delete(MACHINES, keyOf(it));
-      client.seed(MACHINES, machine(`server-${generation}-new`, version, true));
-      if (!isDeferred) client.seed(MACHINES, machine(`worker-${generation}-new`, version, false));
+      for (const it of client.objects(machines).filter(isReplaced)) await client.delete(machines, keyOf(it));
+      client.seed(machines, machine(`server-${generation}-new`, version, true));
+      if (!isDeferred) client.seed(machines, machine(`worker-${generation}-new`, version, false));
     },
   };
 }
@@ -255,8 +285,66 @@ describe("the system-upgrade-controller", () => {
   });
 });
 
+describe.each(["v1beta1", "v1beta2"] as const)("Cluster API that serves %s alone", (served) => {
+  engineContract(() => capiHarness(served));
+});
+
 describe("Cluster API", () => {
-  engineContract(capiHarness);
+  const one = { id: "one", target: { type: "Full", kubernetesVersion: "1.34.1" } } as const;
+  const stateWith = async (version: string, status: Machine["status"]) => {
+    const { upgrader, machine } = capiHarness();
+    await upgrader().start(one, signal);
+    machine("other", version, status);
+    return (await upgrader().observe(one, signal)).operation;
+  };
+  const cannot = UNHEALTHY.v1beta2.conditions ?? [];
+
+  it.each<[string, string, Machine["status"], string]>([
+    [
+      "the failure that a provider of the older contract reports",
+      "v1.33.4",
+      { deprecated: { v1beta1: { failureMessage: FAILURE } } },
+      FAILURE,
+    ],
+    [
+      "what v1beta1 has of the conditions of v1beta2",
+      "v1.34.1",
+      { v1beta2: { conditions: cannot } },
+      `${FAILURE}; it already failed 3 times (MaxRetry)`,
+    ],
+    ["a phase", "v1.33.4", { phase: "Failed" }, "its phase is Failed"],
+  ])("has failed by %s", async (_, version, status, message) => {
+    expect(await stateWith(version, status)).toEqual({
+      id: "one",
+      state: "Failed",
+      message: `Machine other: ${message}`,
+    });
+  });
+
+  it.each<[string, string, Machine["status"]]>([
+    [
+      "is being replaced",
+      "v1.34.1",
+      {
+        conditions: [
+          condition("HealthCheckSucceeded", "UnhealthyNode", FAILURE),
+          condition("OwnerRemediated", "RemediationDeferred", "another one is being replaced"),
+        ],
+      },
+    ],
+    ["has the version before, and is replaced by the upgrade", "v1.33.4", { conditions: cannot }],
+  ])("has not failed by an unhealthy Machine that %s", async (_, version, status) => {
+    expect((await stateWith(version, status))?.state).toBe("Running");
+  });
+
+  it("leaves MachinePools as they are, too, in an upgrade of the control plane", async () => {
+    const { client, upgrader } = capiHarness();
+    await upgrader().start({ id: "one", target: { ...one.target, type: "ControlPlaneOnly" } }, signal);
+    expect(client.objects(CAPI_CLUSTERS)[0]?.spec?.topology?.workers).toEqual({
+      machineDeployments: [{ name: "md", metadata: { annotations: { [DEFER_UPGRADE]: "" } } }],
+      machinePools: [{ name: "mp", metadata: { annotations: { [DEFER_UPGRADE]: "" } } }],
+    });
+  });
 
   it("upgrades workers again that an upgrade of the control plane left behind", async () => {
     const harness = capiHarness();
