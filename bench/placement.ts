@@ -30,7 +30,7 @@ import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
-import { answerWorks, joinMailboxes } from "./fleet/mailboxes.ts";
+import { answerWorks, joinMailboxes, keepAlive } from "./fleet/mailboxes.ts";
 import {
   peakMemory,
   type Program,
@@ -86,6 +86,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   let hub = await startHub(api.kubeconfig);
   try {
     await joinMailboxes(client, members, signal);
+    await using _beats = keepAlive(client, [...members.keys()]);
     await using _answers = await answerWorks(client, deps, signal);
     await using placements = createInformer(client, CLUSTER_RESOURCE_PLACEMENTS, {}, deps);
     placements.start(signal);

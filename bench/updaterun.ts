@@ -34,7 +34,7 @@ import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
-import { answerWorks, joinMailboxes } from "./fleet/mailboxes.ts";
+import { answerWorks, joinMailboxes, keepAlive } from "./fleet/mailboxes.ts";
 import { startApi, startProgram, type Usage, usageOfAll } from "./fleet/programs.ts";
 import { until } from "./fleet/until.ts";
 import { quantile } from "./lab/lab.ts";
@@ -88,7 +88,9 @@ export async function run(argv: readonly string[]): Promise<void> {
   await installCrds(client, { crds: HUB_CRDS, fieldManager: "bench" }, deps, signal);
   await using hub = await startProgram(["hub", "--kubeconfig", api.kubeconfig]);
   const world: World = { client, pids: { hub: [hub.pid], api: api.pids }, clusters: clusters ?? 0, signal };
-  await joinMailboxes(client, membersOf(world.clusters), signal);
+  const members = membersOf(world.clusters);
+  await joinMailboxes(client, members, signal);
+  await using _beats = keepAlive(client, [...members.keys()]);
   await using _answers = await answerWorks(client, deps, signal);
   await client.create(CLUSTER_STAGED_UPDATE_STRATEGIES, {
     metadata: { name: "by-stage" },

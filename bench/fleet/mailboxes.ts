@@ -8,7 +8,7 @@ import {
 } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { type Work, WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
-import { systemClock } from "@fairlead/base/clock.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { inParallel } from "@fairlead/base/parallel.ts";
@@ -20,6 +20,8 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { until } from "./until.ts";
 
 const AT_A_TIME = 16;
+/** The default of MemberClusters. Unit: milliseconds. */
+const HEARTBEAT_MS = 60_000;
 
 /** Members with labels, which the hub has made mailboxes for and which look alive. */
 export async function joinMailboxes(
@@ -39,13 +41,38 @@ export async function joinMailboxes(
       async () => (await client.find(INTERNAL_MEMBER_CLUSTERS, key, { signal })) !== undefined,
       signal,
     );
-    await client.mergePatch(
-      INTERNAL_MEMBER_CLUSTERS,
-      key,
-      { status: aliveStatus(systemClock.now()) },
-      { subresource: "status", signal },
-    );
+    await beat(client, name, signal);
   });
+}
+
+async function beat(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
+  await client.mergePatch(
+    INTERNAL_MEMBER_CLUSTERS,
+    objectKey(mailboxOf(name), name),
+    { status: aliveStatus(systemClock.now()) },
+    { subresource: "status", signal },
+  );
+}
+
+/** Has each member report every minute that it is alive, one after another, as agents do. */
+export function keepAlive(client: KubeClient, members: readonly string[]): AsyncDisposable {
+  const stop = new AbortController();
+  const beats = async (): Promise<void> => {
+    while (!stop.signal.aborted)
+      for (const name of members) {
+        await delay(systemClock, HEARTBEAT_MS / members.length, stop.signal);
+        await beat(client, name, stop.signal);
+      }
+  };
+  const done = beats().catch((error: unknown) => {
+    if (!stop.signal.aborted) throw error;
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await done;
+    },
+  };
 }
 
 function aliveStatus(nowMs: number): MemberClusterStatus {

@@ -7,7 +7,7 @@ import type {
   ResourceBinding,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { type ClusterFacts, clusterFacts } from "#placement/scheduling/cluster.ts";
-import { applied, fleetOf } from "#placement/scheduling/cluster.fake.ts";
+import { applied, fakeCluster, fleetOf } from "#placement/scheduling/cluster.fake.ts";
 import { members, policies } from "#placement/scheduling/generate.fake.ts";
 import { compilePolicy } from "#placement/scheduling/policy.ts";
 import { schedule, type Schedule } from "#placement/scheduling/schedule.ts";
@@ -69,4 +69,24 @@ it("a change of a cluster that does not concern a placement, and has none of its
     { numRuns: 1000 },
   );
   expect(skipped).toBeGreaterThan(500);
+});
+
+it("usage that the policy does not read costs no evaluation of the policy, whatever its type", () => {
+  let evaluations = 0;
+  const cluster = fakeCluster("a");
+  const change = { name: "a", before: cluster, after: cluster, isUsageOnly: true };
+  for (const placementType of ["PickAll", "PickFixed", "PickN"] as const) {
+    const clusterNames = placementType === "PickFixed" ? { clusterNames: ["a"] } : {};
+    const compiled = compilePolicy({ placementType, ...clusterNames });
+    const counted = {
+      passes: () => {
+        evaluations += 1;
+        return true;
+      },
+    };
+    const policy = { ...compiled, filters: compiled.filters.map((it) => ({ ...it, ...counted })) };
+    const known = { namespace: undefined, policy, isFulfilled: false, isContinuous: false };
+    expect(concerns(change, known)).toBe(false);
+  }
+  expect(evaluations).toBe(0);
 });

@@ -21,7 +21,9 @@ export interface Known {
 export function concerns(change: ClusterChange, known: Known): boolean {
   const { name, before, after } = change;
   const { policy, isFulfilled, isContinuous } = known;
-  if (isContinuous) return isOtherFor(policy, change);
+  // First, as it costs nothing: each member reports its usage every minute, and each placement is asked.
+  if (!isOtherFor(policy, change)) return false;
+  if (isContinuous) return true;
   const isThere = after !== undefined && !after.isLeaving;
   switch (policy.type) {
     case "PickFixed":
@@ -29,7 +31,7 @@ export function concerns(change: ClusterChange, known: Known): boolean {
     case "PickAll":
       return isThere && isSuitable(after, known) && !(before !== undefined && isSuitable(before, known));
     case "PickN":
-      return !isFulfilled && isOtherFor(policy, change);
+      return !isFulfilled;
     default:
       return policy.type satisfies never;
   }
