@@ -106,9 +106,12 @@ export class PlainForm implements Form {
   }
 
   item(entry: Entry): Buffer {
-    const definition = this.#definition;
-    const view = viewOf(definition, entry);
-    if (view === entry.object) return entry.json;
+    if (entry.isServedAsIsIn(this)) return entry.json;
+    const view = viewOf(this.#definition, entry);
+    if (view === entry.object) {
+      entry.serveAsIsIn(this);
+      return entry.json;
+    }
     return entry.rendition(this, () => Buffer.from(JSON.stringify(view), "utf8"));
   }
 

@@ -26,9 +26,9 @@ export function parseSelection(
   const { tests } = fields;
   if (labels === undefined && tests.length === 0) return { ...fields, matches: undefined };
   const matches = (entry: Entry): boolean => {
-    const { object } = entry;
-    if (labels !== undefined && !labels(object.metadata.labels ?? {})) return false;
+    if (labels !== undefined && !labels(entry.labels)) return false;
     if (tests.length === 0) return true;
+    const { object } = entry;
     // Fields are those of the version that is asked for.
     const seen = definition.isCustom ? viewOf(definition, entry) : object;
     return tests.every((test) => test(seen));

@@ -6,6 +6,7 @@ import { Entry } from "./entry.ts";
 import { DEFAULT_RETENTION, EventLog, type Retention, type StoreEvent } from "./event-log.ts";
 import type { Journal, JournalRecord } from "./journal.ts";
 import { Table } from "./table.ts";
+import { Warm } from "./warm.ts";
 
 /** A change that a transaction made, or rolled back. `undefined` means absent. */
 export interface StoreChange {
@@ -34,6 +35,8 @@ export interface StoreOptions {
   readonly journal: Journal;
   readonly clock: Clock;
   readonly retention?: Retention;
+  /** How much of what was written or read last is kept parsed, by its bytes as JSON. Default: 64 MiB. */
+  readonly warmBytes?: number;
 }
 
 interface Job {
@@ -46,6 +49,7 @@ interface Job {
 const TURN_MS = 8;
 /** Unit: milliseconds. */
 const PROBE_EVERY_MS = 1000;
+const WARM_BYTES = 64 * 1024 * 1024;
 
 /**
  * All objects, in memory. Writes that arrive in one turn of the event loop share one journal transaction: they run in
@@ -55,6 +59,7 @@ const PROBE_EVERY_MS = 1000;
 export class Store {
   readonly #options: StoreOptions;
   readonly #tables = new Map<string, Table>();
+  readonly #warm: Warm;
   readonly #changeListeners: ((change: StoreChange) => void)[] = [];
   readonly #commitListeners: ((events: readonly TableEvent[]) => void)[] = [];
   #floor = 0;
@@ -69,6 +74,7 @@ export class Store {
 
   constructor(options: StoreOptions) {
     this.#options = options;
+    this.#warm = new Warm(options.warmBytes ?? WARM_BYTES);
     const state = options.journal.load();
     this.#floor = state.floor;
     // Clients take revision 0 for "any": the first list of an empty server must not carry it.
@@ -76,7 +82,7 @@ export class Store {
     const loaded = new Map<string, Entry[]>();
     for (const { table, key, revision, value } of state.objects) {
       const entries = loaded.get(table) ?? [];
-      entries.push(Entry.parsed(key, revision, value));
+      entries.push(Entry.parsed(key, revision, value, this.#warm));
       loaded.set(table, entries);
     }
     for (const [id, entries] of loaded) this.table(id).load(entries);
@@ -90,7 +96,7 @@ export class Store {
       const id = `${table}\n${key}`;
       const target = this.table(table);
       const present = target.get(key);
-      const entry = present?.revision === revision ? present : Entry.parsed(key, revision, value);
+      const entry = present?.revision === revision ? present : Entry.parsed(key, revision, value, this.#warm);
       // An object that went away carries its last state, which is also the one before.
       const before = latest.get(id) ?? (type === "DELETED" ? entry : undefined);
       target.log.append({ revision, type, key, entry, before, atMs });
@@ -221,7 +227,7 @@ export class Store {
     this.#revision += 1;
     object.metadata.resourceVersion = String(this.#revision);
     const before = table.get(key);
-    const entry = Entry.of(key, this.#revision, object);
+    const entry = Entry.of(key, this.#revision, object, this.#warm);
     table.set(key, entry);
     const type = before === undefined ? "ADDED" : "MODIFIED";
     this.#record(table, {
@@ -248,6 +254,7 @@ export class Store {
 
   #record(table: Table, event: StoreEvent): void {
     table.log.append(event);
+    this.#warm.keep(event.entry);
     this.#uncommitted.push({ table, event });
     const after = event.type === "DELETED" ? undefined : event.entry;
     this.#notify({ table, key: event.key, before: event.before, after });
