@@ -47,6 +47,7 @@ export function chartFiles(): ReadonlyMap<string, string> {
         webhook: HUB_WEBHOOK_ACCESS.cluster,
         webhookFleetSystem: HUB_WEBHOOK_ACCESS.system,
         clusterAPI: HUB_CLUSTER_API_ACCESS.cluster,
+        clusterAPIFleetSystem: HUB_CLUSTER_API_ACCESS.system,
       }),
     ],
     [

@@ -6,7 +6,12 @@ import { stringify } from "yaml";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { type Logger, silentLogger } from "@fairlead/base/log.ts";
 import { inClusterConfig } from "@fairlead/kube/config/in-cluster.ts";
-import { type KubeconfigOptions, loadKubeconfig, loadKubeconfigs } from "@fairlead/kube/config/kubeconfig.ts";
+import {
+  type KubeconfigOptions,
+  loadKubeconfig,
+  loadKubeconfigs,
+  readKubeconfig,
+} from "@fairlead/kube/config/kubeconfig.ts";
 
 const PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
@@ -24,9 +29,14 @@ interface Parts {
   readonly user?: Record<string, unknown>;
 }
 
-async function load({ cluster, user }: Parts, options: KubeconfigOptions = {}) {
+async function load(parts: Parts, options: KubeconfigOptions = {}) {
   const path = join(folder, "config");
-  const config = {
+  await writeFile(path, textOf(parts));
+  return loadKubeconfig(path, { clock, ...options });
+}
+
+function textOf({ cluster, user }: Parts): string {
+  return stringify({
     apiVersion: "v1",
     kind: "Config",
     "current-context": "lab",
@@ -36,9 +46,7 @@ async function load({ cluster, user }: Parts, options: KubeconfigOptions = {}) {
     ],
     clusters: [{ name: "east", cluster: cluster ?? { server: "https://10.0.0.1:6443/" } }],
     users: [{ name: "admin", user: user ?? {} }],
-  };
-  await writeFile(path, stringify(config));
-  return loadKubeconfig(path, { clock, ...options });
+  });
 }
 
 describe("a kubeconfig", () => {
@@ -125,6 +133,34 @@ describe("a kubeconfig", () => {
       code: "KUBECONFIG_INVALID",
       message: expect.stringContaining(message) as string,
     });
+  });
+
+  it.each([
+    [
+      { cluster: { "certificate-authority": "/etc/ca.crt" } },
+      "clusters[0].cluster.certificate-authority names a file",
+    ],
+    [{ user: { tokenFile: "/var/run/token" } }, "users[0].user.tokenFile names a file"],
+    [
+      { user: { "client-certificate": "c", "client-key": "k" } },
+      "users[0].user.client-certificate names a file",
+    ],
+    [
+      { user: { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "true" } } },
+      "users[0].user.exec runs a program",
+    ],
+  ])("that is not of this machine is refused with %j", async (parts, message) => {
+    const text = textOf({
+      cluster: { server: "https://a", ...("cluster" in parts ? parts.cluster : {}) },
+      ...("user" in parts ? { user: parts.user } : {}),
+    });
+    await expect(readKubeconfig("mgmt", text)).rejects.toThrow(`kubeconfig mgmt: ${message}`);
+    const allowed = textOf({
+      cluster: { server: "https://a", "certificate-authority-data": base64(PEM) },
+      user: { token: "t" },
+    });
+    const { ca, credentials } = await readKubeconfig("mgmt", allowed);
+    expect({ ca, ...(await credentials.current()) }).toEqual({ ca: PEM, token: "t" });
   });
 
   it("is rejected if it is not YAML, not a mapping or does not exist", async () => {

@@ -49,6 +49,7 @@ import { MEMBERS_GROUP } from "#api/fairlead.dev/identity.ts";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import {
   HUB_SECRET,
+  MANAGEMENT_CLUSTERS_SECRET,
   VIEW_NAMESPACE,
   WEBHOOK_CONFIGURATION,
   WEBHOOK_SECRET,
@@ -332,12 +333,12 @@ export const MEMBER_NODES_ACCESS: ProgramAccess = {
   ],
 };
 
-/** In addition, for a hub that upgrades members by Cluster API, whose management cluster it is. */
+/** In addition, for a hub that upgrades members by Cluster API: where it is the management cluster, and by kubeconfigs of others. */
 export const HUB_CLUSTER_API_ACCESS: ProgramAccess = {
   name: "fairlead-hub-cluster-api",
   of: HUB_ACCESS.name,
   cluster: [allow(CAPI_CLUSTERS, ["get", "patch"]), allow(MACHINES, ["list"])],
-  system: [],
+  system: [allow(SECRETS, ["get"], { names: [MANAGEMENT_CLUSTERS_SECRET] })],
 };
 
 /** In addition, for a member that is upgraded by a Job or by Plans: who has it may run any pod in `fleet-system`, and act on all nodes. */

@@ -33,7 +33,25 @@ export async function loadKubeconfig(path: string, options: KubeconfigOptions = 
       detail: { path },
     });
   }
-  return parseKubeconfig([new Fields(await parseText(path, text), "", path)], options);
+  return parseKubeconfig([fieldsOf(path, await parseText(path, text))], options);
+}
+
+/**
+ * As `loadKubeconfig`, of a text that came from elsewhere: it must not name files of this machine, nor programs to run.
+ *
+ * @param name - Of the text, for errors.
+ */
+export async function readKubeconfig(
+  name: string,
+  text: string,
+  options: KubeconfigOptions = {},
+): Promise<ClusterConfig> {
+  const origin = { name, folder: undefined };
+  return parseKubeconfig([new Fields(await parseText(name, text), "", origin)], options);
+}
+
+function fieldsOf(path: string, parsed: unknown): Fields {
+  return new Fields(parsed, "", { name: path, folder: dirname(path) });
 }
 
 async function parseText(path: string, text: string): Promise<unknown> {
@@ -69,7 +87,7 @@ export async function loadKubeconfigs(
   options: KubeconfigOptions = {},
 ): Promise<ClusterConfig> {
   const read = await Promise.all(paths.map((path) => readIfThere(path)));
-  const files = read.flatMap((it) => (it === undefined ? [] : [new Fields(it.parsed ?? {}, "", it.path)]));
+  const files = read.flatMap((it) => (it === undefined ? [] : [fieldsOf(it.path, it.parsed ?? {})]));
   if (files.length > 0) return parseKubeconfig(files, options);
   throw new FleetError("KUBECONFIG_INVALID", `no kubeconfig found: looked for ${paths.join(", ")}`, {
     detail: { paths },
@@ -206,6 +224,7 @@ function staticUser(user: Fields, files: UserFiles): Credentials {
 const EXEC_VERSIONS = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
 function parseExec(exec: Fields, clock: Clock, server: ServerPart): Credentials {
+  if (exec.isElsewhere) throw exec.invalid("", "runs a program; use a token or a certificate");
   const apiVersion = exec.needText("apiVersion");
   if (!EXEC_VERSIONS.includes(apiVersion))
     throw exec.invalid("apiVersion", `must be one of ${EXEC_VERSIONS.join(", ")}`);
@@ -237,27 +256,36 @@ function clusterInfo(server: ServerPart): Record<string, unknown> {
   };
 }
 
+interface Origin {
+  readonly name: string;
+  /** That relative paths begin at; undefined: the text is not of this machine. */
+  readonly folder: string | undefined;
+}
+
 /** One mapping of the file, with the name it has in error messages. */
 class Fields {
   readonly #fields: Record<string, unknown>;
   readonly #name: string;
-  readonly #file: string;
-  constructor(value: unknown, name: string, file: string) {
+  readonly #origin: Origin;
+  constructor(value: unknown, name: string, origin: Origin) {
     this.#name = name;
-    this.#file = file;
+    this.#origin = origin;
     if (!isObject(value)) throw this.invalid("", "must be a mapping");
     this.#fields = value;
   }
   get file(): string {
-    return this.#file;
+    return this.#origin.name;
+  }
+  get isElsewhere(): boolean {
+    return this.#origin.folder === undefined;
   }
   nameOf(field: string): string {
     return [this.#name, field].filter((it) => it !== "").join(".");
   }
   invalid(field: string, what: string): FleetError {
     const name = this.nameOf(field);
-    const message = `kubeconfig ${this.#file}: ${name === "" ? "the file" : name} ${what}`;
-    return new FleetError("KUBECONFIG_INVALID", message, { detail: { field: name, path: this.#file } });
+    const message = `kubeconfig ${this.file}: ${name === "" ? "the file" : name} ${what}`;
+    return new FleetError("KUBECONFIG_INVALID", message, { detail: { field: name, path: this.file } });
   }
   has(field: string): boolean {
     const value = this.#fields[field];
@@ -280,12 +308,12 @@ class Fields {
     return value;
   }
   object(field: string): Fields {
-    return new Fields(this.#fields[field], this.nameOf(field), this.#file);
+    return new Fields(this.#fields[field], this.nameOf(field), this.#origin);
   }
   items(field: string): Fields[] {
     const value = this.#fields[field] ?? [];
     if (!Array.isArray(value)) throw this.invalid(field, "must be a list");
-    return value.map((item, at) => new Fields(item, `${this.nameOf(field)}[${at}]`, this.#file));
+    return value.map((item, at) => new Fields(item, `${this.nameOf(field)}[${at}]`, this.#origin));
   }
   texts(field: string): string[] {
     const value = this.#fields[field] ?? [];
@@ -301,7 +329,10 @@ class Fields {
   }
   path(field: string): string | undefined {
     const value = this.text(field);
-    return value === undefined ? undefined : resolve(dirname(this.#file), value);
+    if (value === undefined) return undefined;
+    const { folder } = this.#origin;
+    if (folder === undefined) throw this.invalid(field, "names a file; put in what the file contains");
+    return resolve(folder, value);
   }
   /** `field-data` (base64, wins) or the file that `field` names. */
   pem(field: string, clock: Clock): FileSource | undefined {

@@ -13,6 +13,8 @@ export const WEBHOOK_SECRET = "fairlead-hub-webhook";
 export const WEBHOOK_CONFIGURATION = "fairlead-hub";
 /** In `fleet-system` of a member: how its agent reaches the hub. Keys: docs/guide/joining.md. */
 export const HUB_SECRET = "fairlead-hub";
+/** In `fleet-system` of the hub: kubeconfigs of clusters whose Cluster API upgrades members, by names of the user's. */
+export const MANAGEMENT_CLUSTERS_SECRET = "fairlead-management-clusters";
 /** In a member's mailbox: the account of its agent. */
 export const MEMBER_ACCOUNT = "fairlead-member";
 

@@ -37,7 +37,7 @@ interface Parts {
 
 /** AutoUpgradeProfiles to runs, which they create and start when catalogs have something newer. */
 export function createUpgradeProfiles({ client, informers, deps }: Parts): Controller {
-  const upgraders = new Upgraders(client, informers);
+  const upgraders = new Upgraders({ client, deps }, informers);
   const all = (): ObjectKey[] => [...informers.upgradeProfiles.store.list()].map(keyOf);
   return createController(
     {

@@ -38,7 +38,7 @@ interface Parts {
  */
 export function createUpdateRuns(parts: Parts): Controller {
   const { client, informers, deps } = parts;
-  const upgraders = new Upgraders(client, informers);
+  const upgraders = new Upgraders({ client, deps }, informers);
   const keyOfRun = (name: string): ObjectKey => objectKey(undefined, name);
   const unfinished = (): ObjectKey[] =>
     [...informers.updateRuns.store.list()]

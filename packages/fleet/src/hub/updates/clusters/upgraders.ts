@@ -1,13 +1,12 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
-import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { ClusterUpgradeStatus } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import type { ProbeFleet, ProbePlan } from "#updates/clusters/flows.ts";
 import type { UpdateMember } from "#updates/clusters/fleet.ts";
 import { withComponents } from "#updates/clusters/components.ts";
 import { isKnown, type Observed } from "#updates/clusters/walk.ts";
-import { ClusterApiUpgrader } from "#updates/engines/cluster-api.ts";
-import type { ClusterUpgrader, UpgradeOperation } from "#updates/engines/upgrader.ts";
+import type { UpgradeOperation } from "#updates/engines/upgrader.ts";
+import { isClusterApi, openClusterApi, type UpgraderParts } from "./management-cluster.ts";
 import type { UpdateInformers } from "./informers.ts";
 import { MailboxUpgrader } from "./mailbox.ts";
 
@@ -19,14 +18,14 @@ const NO_ENGINE = "";
 
 /** The engine of each member: on the hub, or in the member, which is asked by its mailbox. */
 export class Upgraders {
-  readonly #client: KubeClient;
+  readonly #parts: UpgraderParts;
   readonly #mailbox: MailboxUpgrader;
   /** Operations that an engine on the hub cannot carry out, with the reason: by member and operation. */
   readonly #refused = new Map<string, string>();
 
-  constructor(client: KubeClient, { clusterUpgrades }: Pick<UpdateInformers, "clusterUpgrades">) {
-    this.#client = client;
-    this.#mailbox = new MailboxUpgrader(client, clusterUpgrades);
+  constructor(parts: UpgraderParts, { clusterUpgrades }: Pick<UpdateInformers, "clusterUpgrades">) {
+    this.#parts = parts;
+    this.#mailbox = new MailboxUpgrader(parts.client, clusterUpgrades);
   }
 
   /** @returns Undefined if nothing is known yet. */
@@ -47,10 +46,10 @@ export class Upgraders {
     signal: AbortSignal,
   ): Promise<Observed | undefined> {
     const { name, upgrader: engine = NO_ENGINE } = member;
-    const here = this.#engineHere(engine);
-    if (here === undefined) return this.#mailbox.observe(name, { engine, measure }, signal);
+    if (!isClusterApi(engine)) return this.#mailbox.observe(name, { engine, measure }, signal);
     try {
-      const observed = await here.observe(operation, signal);
+      await using opened = await openClusterApi(this.#parts, engine, signal);
+      const observed = await opened.upgrader.observe(operation, opened.signal);
       if (measure) Object.assign(observed, await this.#measurementsOf(name, engine, signal));
       const message = this.#refused.get(keyOf(member, operation));
       if (operation === undefined || message === undefined) return observed;
@@ -72,17 +71,17 @@ export class Upgraders {
       return Infinity;
     }
     if (member.upgrader === undefined) return Infinity;
-    const here = this.#engineHere(member.upgrader);
-    if (here === undefined) {
+    if (!isClusterApi(member.upgrader)) {
       await this.#mailbox.start(member, operation, signal);
       return Infinity;
     }
     try {
+      await using opened = await openClusterApi(this.#parts, member.upgrader, signal);
       if (operation.stop === true) {
-        await here.stop(operation, signal);
+        await opened.upgrader.stop(operation, opened.signal);
         return Infinity;
       }
-      await here.start(operation, signal);
+      await opened.upgrader.start(operation, opened.signal);
       return LOOK_MS;
     } catch (error) {
       if (!hasCode(error, "PRECONDITION_FAILED")) throw error;
@@ -111,11 +110,6 @@ export class Upgraders {
   /** After a run. */
   async rest(member: string, signal: AbortSignal): Promise<void> {
     await this.#mailbox.rest(member, signal);
-  }
-
-  #engineHere(engine: string): ClusterUpgrader | undefined {
-    const [kind, cluster = ""] = engine.split(":");
-    return kind === "ClusterAPI" ? new ClusterApiUpgrader(this.#client, cluster) : undefined;
   }
 }
 
