@@ -2,13 +2,13 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
-import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   GATES,
-  RELEASE_CATALOGS,
   UPDATE_GROUP_LABEL,
   UPDATE_RUNS,
+  type UpdateStage,
   UPGRADER_ANNOTATION,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import { found, parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
@@ -28,11 +28,21 @@ const TWO = "member-2";
 const HELLO = { namespace: "work", name: "hello" };
 const CLIENT = { namespace: "work", name: "client" };
 const URL = "http://hello.work.svc.clusterset.local/";
-const budget = {
+const budget = (maxUnavailable: number) => ({
   apiVersion: "policy/v1",
   kind: "PodDisruptionBudget",
   metadata: HELLO,
-  spec: { maxUnavailable: 1, selector: { matchLabels: { app: "hello" } } },
+  spec: { maxUnavailable, selector: { matchLabels: { app: "hello" } } },
+});
+
+const CATALOG = {
+  apiVersion: "fairlead.dev/v1alpha1",
+  kind: "ReleaseCatalog",
+  metadata: { name: "lab" },
+  spec: {
+    kubernetesVersions: [{ version: "1.35.0" }, { version: "1.36.0" }],
+    nodeImages: [{ version: "lab-1.35.0" }, { version: "lab-1.36.0" }],
+  },
 };
 
 describeOnKernel("a cluster of a lab", () => {
@@ -43,7 +53,7 @@ describeOnKernel("a cluster of a lab", () => {
       nodes: 2,
       flags: ["--kubernetes-version", "1.35", "--upgrades"],
     });
-    const objects = [echoDeployment(HELLO, 3), service(HELLO), mcsExport(HELLO), budget];
+    const objects = [echoDeployment(HELLO, 3), service(HELLO), mcsExport(HELLO), budget(1)];
     await lab.apply(ONE, namespace("work"), ...objects);
     await lab.apply(TWO, namespace("work"), shellPod({ namespace: "work", name: "probe" }));
     await until(
@@ -59,6 +69,27 @@ describeOnKernel("a cluster of a lab", () => {
     (await (await lab.client(cluster)).list(NODES)).items.map(
       (it) => `${it.metadata.name} ${it.status?.nodeInfo?.["kubeletVersion"]}`,
     );
+  /** To 1.36, as update runs do. */
+  const startRun = async (name: string, stages: readonly UpdateStage[]): Promise<ObjectKey> => {
+    const hub = await lab.client("hub");
+    for (const [member, group] of Object.entries({ [ONE]: "canary", [TWO]: "prod" }))
+      await hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, member), {
+        metadata: {
+          labels: { [UPDATE_GROUP_LABEL]: group },
+          annotations: { [UPGRADER_ANNOTATION]: "External" },
+        },
+      });
+    await lab.apply("hub", CATALOG);
+    await hub.create(UPDATE_RUNS, {
+      metadata: { name },
+      spec: {
+        state: "Run",
+        managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: "1.36.0" } },
+        strategy: { stages: [...stages] },
+      },
+    });
+    return objectKey(undefined, name);
+  };
   const upgrade = (...args: readonly string[]) =>
     lab.lab("upgrade", ["--kubernetes-version", ...args], { allowFailure: true, timeoutMs: 110_000 });
 
@@ -70,6 +101,37 @@ describeOnKernel("a cluster of a lab", () => {
         "cannot upgrade the nodes of member-1 to 1.36: its API server has 1.35, and nodes may not be newer; upgrade it first",
       ),
     ]);
+  });
+
+  it("is led back from the middle of an upgrade that a health check stops", async () => {
+    // No node can be drained: the upgrade would last for ten minutes.
+    await lab.apply(ONE, budget(0));
+    const rules = [
+      { name: "has no more nodes than before", expression: "object.now.nodes <= object.before.nodes" },
+    ];
+    const health = {
+      rules,
+      toleratedSeconds: 1,
+      flows: { probers: 0 },
+      onFailure: "Rollback" as const,
+    };
+    const key = await startRun("stopped", [{ name: "first", groups: [{ name: "canary" }], health }]);
+    const hub = await lab.client("hub");
+    const over = await until(
+      "the run has ended",
+      () => hub.get(UPDATE_RUNS, key),
+      ({ status }) => status?.outcome !== undefined,
+      { timeoutMs: 100_000 },
+    );
+    expect([over.status?.counts, over.status?.rolledBack]).toEqual([{ Failed: 1 }, 1]);
+    expect(await versions()).toEqual([
+      "member-1-node-1 v1.35.0+fairlead",
+      "member-1-node-2 v1.35.0+fairlead",
+    ]);
+    const { items } = await (await lab.client(ONE)).list(NODES);
+    expect(items.filter((it) => it.spec?.unschedulable === true)).toEqual([]);
+    await hub.delete(UPDATE_RUNS, key);
+    await lab.apply(ONE, budget(1));
   });
 
   it("is upgraded with no request lost: its API server, and one new node for each old one, as budgets allow", async () => {
@@ -115,37 +177,14 @@ describeOnKernel("a cluster of a lab", () => {
 
   it("is upgraded by an update run, before the cluster of the next stage, which waits for an approval", async () => {
     const hub = await lab.client("hub");
-    for (const [name, group] of Object.entries({ [ONE]: "canary", [TWO]: "prod" }))
-      await hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, name), {
-        metadata: {
-          labels: { [UPDATE_GROUP_LABEL]: group },
-          annotations: { [UPGRADER_ANNOTATION]: "External" },
-        },
-      });
-    const kubernetesVersions = ["1.35.0", "1.36.0"].map((version) => ({ version }));
-    const nodeImages = ["lab-1.35.0", "lab-1.36.0"].map((version) => ({ version }));
-    await hub.create(RELEASE_CATALOGS, {
-      metadata: { name: "lab" },
-      spec: { kubernetesVersions, nodeImages },
-    });
-    const key = objectKey(undefined, "to-1-36");
-    await hub.create(UPDATE_RUNS, {
-      metadata: { name: "to-1-36" },
-      spec: {
-        state: "Run",
-        managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: "1.36.0" } },
-        strategy: {
-          stages: [
-            { name: "first", groups: [{ name: "canary" }] },
-            {
-              name: "second",
-              groups: [{ name: "prod" }],
-              beforeGates: [{ displayName: "look at the first", type: "Approval" }],
-            },
-          ],
-        },
+    const key = await startRun("to-1-36", [
+      { name: "first", groups: [{ name: "canary" }] },
+      {
+        name: "second",
+        groups: [{ name: "prod" }],
+        beforeGates: [{ displayName: "look at the first", type: "Approval" }],
       },
-    });
+    ]);
     await eventuallyOne(hub, UPDATE_RUNS, key, ({ status }) => status?.status?.state === "Pending");
     expect((await versions()).map((it) => it.split(" ")[1])).toEqual([
       "v1.36.0+fairlead",

@@ -48,6 +48,7 @@ const GRACE_MS = 10_000;
  * Brings a cluster to a release. An upgrade that was interrupted continues where it was; one that has nothing to do changes nothing.
  *
  * @throws {FleetError} `LAB_INVALID` if nodes would be newer than their API server, or the API server does not start: then the former one serves again.
+ * `ABORTED` if it was stopped.
  */
 export async function upgradeCluster(
   lab: Lab,
@@ -63,6 +64,8 @@ export async function upgradeCluster(
 export interface UpgradeSteps {
   readonly report: Report;
   readonly changeState: ChangeState;
+  /** Ends the upgrade where the cluster serves as it is: before an API server is restarted, and before a node is empty. */
+  readonly stop?: AbortSignal;
 }
 interface Steps extends UpgradeSteps {
   readonly signal: AbortSignal;
@@ -119,6 +122,7 @@ class Upgrade {
         "LAB_INVALID",
         `cannot run the API server of ${name} with ${wanted}: ${newer.name} has ${newer.release}, and nodes may not be newer than their API server`,
       );
+    this.#throwIfStopped();
     this.#steps.report(`API server of ${name}: ${release} to ${wanted}`);
     try {
       await this.#restartApiServer(wanted);
@@ -147,6 +151,7 @@ class Upgrade {
       const { release } = this.#options;
       const old = nodes.find((it) => it.release !== release);
       if (old === undefined) return;
+      this.#throwIfStopped();
       if (release > served)
         throw new FleetError(
           "LAB_INVALID",
@@ -178,12 +183,38 @@ class Upgrade {
     for (const node of this.#cluster.nodes)
       if (node.release === release) await this.#untilReady(client, node);
     report(`${old.name} is drained`);
-    await drainNode(client, old.name, { timeoutMs: this.#options.drainMs, deps: this.#deps, signal });
+    await this.#drain(client, old);
     report(`${old.name} is removed`);
     // A kubelet that runs registers its node again.
     await this.#end((it) => it.node === old.name);
     await client.delete(NODES, objectKey(undefined, old.name), { signal });
     await this.#remove(old);
+  }
+
+  /** One that is stopped leaves the node to its pods. */
+  async #drain(client: KubeClient, { name }: LabNode): Promise<void> {
+    const { signal, stop } = this.#steps;
+    const either = AbortSignal.any(stop === undefined ? [signal] : [signal, stop]);
+    try {
+      await drainNode(client, name, {
+        timeoutMs: this.#options.drainMs,
+        deps: this.#deps,
+        signal: either,
+      });
+    } catch (error) {
+      if (signal.aborted || stop?.aborted !== true) throw error;
+      await client.mergePatch(
+        NODES,
+        objectKey(undefined, name),
+        { spec: { unschedulable: null } },
+        { signal },
+      );
+      this.#throwIfStopped();
+    }
+  }
+
+  #throwIfStopped(): void {
+    if (this.#steps.stop?.aborted === true) throw new FleetError("ABORTED", "the upgrade was stopped");
   }
 
   async #untilReady(client: KubeClient, { name, release }: LabNode): Promise<void> {

@@ -9,6 +9,7 @@ import {
   type UpgradeType,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import { EXTERNAL_ENGINE } from "@fairlead/fleet/updates/engines/local.ts";
+import { STOPPED_MESSAGE } from "@fairlead/fleet/updates/engines/upgrader.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -54,8 +55,18 @@ export function createUpgrader(hub: KubeClient, folder: string, deps: RuntimeDep
         const { id, target } = operation;
         const before = upgrade.status?.operation;
         if (before?.id === id && before.state !== "Running") return;
+        // No pass carries it out: two for one key never run at the same time.
+        if (operation.stop === true)
+          return report(upgrade, { id, state: "Failed", message: STOPPED_MESSAGE }, signal);
         await report(upgrade, { id, state: "Running" }, signal);
-        const outcome = await carryOut(folder, optionsOf(upgrade.metadata.name, target), { deps, signal });
+        const stop = new AbortController();
+        const look = (): void => {
+          if (isToStop(id, upgrades.store.get(key))) stop.abort();
+        };
+        using _watch = upgrades.subscribe(look);
+        look();
+        const options = optionsOf(upgrade.metadata.name, target);
+        const outcome = await carryOut(folder, options, { deps, signal, stop: stop.signal });
         // Against the newest one: the member reports its nodes at the same time.
         await report(upgrades.store.get(key) ?? upgrade, { id, ...outcome }, signal);
       },
@@ -79,11 +90,21 @@ export function createUpgrader(hub: KubeClient, folder: string, deps: RuntimeDep
   };
 }
 
+/** Whether the hub wants an operation ended: it says so, or wants another one in its place, such as a rollback. */
+function isToStop(id: string, upgrade: ClusterUpgrade | undefined): boolean {
+  const wanted = upgrade?.spec.operation;
+  return wanted !== undefined && (wanted.id !== id || wanted.stop === true);
+}
+
 /** What does not succeed has failed: the run decides about another attempt. */
 async function carryOut(
   folder: string,
   options: UpgradeOptions | FleetError,
-  { deps, signal }: { readonly deps: RuntimeDeps; readonly signal: AbortSignal },
+  {
+    deps,
+    signal,
+    stop,
+  }: { readonly deps: RuntimeDeps; readonly signal: AbortSignal; readonly stop: AbortSignal },
 ): Promise<Omit<Operation, "id">> {
   const { clock, log } = deps;
   const [root, name] = [dirname(folder), basename(folder)];
@@ -98,7 +119,7 @@ async function carryOut(
       return state;
     };
     const report = (step: string): void => log.info("upgrading", { cluster: options.cluster, step });
-    await upgradeCluster(lab, options, { report, changeState }, signal);
+    await upgradeCluster(lab, options, { report, changeState, stop }, signal);
     return { state: "Succeeded" };
   } catch (error) {
     if (signal.aborted) throw error;
