@@ -176,6 +176,8 @@ export interface InformerOptions<T extends KubeObject> {
    * Default: it is waited for.
    */
   readonly isOptional?: () => boolean;
+  /** Called with the error when the kind stays unserved or forbidden, and with undefined when it can be read again. */
+  readonly onUnreadable?: (why: unknown) => void;
   /**
    * How long a deleted object stays for the readers, unless it was terminating before: an object that is recreated in
    * that time has changed for them, but was never absent. Unit: milliseconds. Default: 0.

@@ -39,6 +39,7 @@ import { createUpgrades, upgradeKey } from "./upgrades/upgrades.ts";
 import { createTrafficRoutes } from "./traffic-routes/copy.ts";
 import type { CompileHealth } from "#placement/work/health.ts";
 import { createWorkInformer } from "./work/applier.ts";
+import { PlacingProblems } from "./work/problems.ts";
 import { createWorks } from "./work/works.ts";
 
 export interface MemberOptions {
@@ -91,6 +92,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
   const hubDeps = deps.health === undefined ? deps : { ...deps, health: deps.health.part("hub") };
   const place = { cluster, isFleetOnly: part.isFleetOnly ?? false };
+  const placing = new PlacingProblems();
   let hadInternalMember = false;
   const onInternalMemberDeleted = (): void => void (hadInternalMember = false);
   const ofMailbox = createMailboxInformers(hub, { ...place, onInternalMemberDeleted }, hubDeps);
@@ -122,7 +124,8 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     ),
     hadInternalMember: () => hadInternalMember,
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
-    works: placedWorks(options, hubDeps),
+    works: placedWorks(options, hubDeps, placing),
+    placing,
     compileHealth: options.compileHealth,
     collectsNamespaces: options.collectNamespaces === true,
     address: options.address,
@@ -174,8 +177,12 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   };
 }
 
-function placedWorks({ cluster, hub, placement }: MemberOptions, deps: RuntimeDeps): Session["works"] {
-  return placement === true ? createWorkInformer(hub, mailboxOf(cluster), deps) : undefined;
+function placedWorks(
+  { cluster, hub, placement }: MemberOptions,
+  deps: RuntimeDeps,
+  placing: PlacingProblems,
+): Session["works"] {
+  return placement === true ? createWorkInformer(hub, mailboxOf(cluster), deps, placing) : undefined;
 }
 
 /** All, or none. */

@@ -15,6 +15,7 @@ import type { ClusterAddress } from "./membership/built-in-properties.ts";
 import type { Ranges } from "./membership/ranges.ts";
 import type { MemberPart } from "./roles.ts";
 import type { Stopwatch } from "./stopwatch.ts";
+import type { PlacingProblems } from "./work/problems.ts";
 
 export const IMPORT_CREATORS = ["automatic", "manual"] as const;
 export type ImportCreator = (typeof IMPORT_CREATORS)[number];
@@ -40,6 +41,8 @@ export interface Session {
   readonly hadInternalMember: () => boolean;
   /** What is placed on it, in the mailbox; undefined if this program does not apply it. */
   readonly works: Informer<Work> | undefined;
+  /** Why this program cannot apply it. */
+  readonly placing: PlacingProblems;
   /** Undefined: health rules of placements are not evaluated. */
   readonly compileHealth: CompileHealth | undefined;
   /** Whether it reports the namespaces of the cluster. */

@@ -311,6 +311,24 @@ describe("an informer", () => {
     await informer[Symbol.asyncDispose]();
   });
 
+  it("reports that its kind stays unreadable, and when it is read, also if there is nothing", async () => {
+    const told: unknown[] = [];
+    client.refuseReads = new FleetError("API_UNAVAILABLE", "no answer");
+    const { informer } = await started({ onUnreadable: (why) => told.push(why) });
+    await clock.advance(60_000);
+    expect(told).toEqual([]);
+    const forbidden = new FleetError("API_FORBIDDEN", "may not list");
+    client.refuseReads = forbidden;
+    await clock.advance(60_000);
+    expect(new Set(told)).toEqual(new Set([forbidden]));
+    client.refuseReads = undefined;
+    await clock.advance(60_000);
+    expect([informer.hasSynced, told.at(-1)]).toEqual([true, undefined]);
+    const { length } = told;
+    await clock.advance(60_000);
+    expect(told).toHaveLength(length);
+  });
+
   it("of an optional kind syncs without it after repeated errors, and reads it once it is served", async () => {
     let isOptional = false;
     client.refuseReads = new FleetError("API_FORBIDDEN", "may not list");

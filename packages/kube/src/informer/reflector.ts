@@ -38,6 +38,7 @@ type Selected = Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector
 /** The objects to watch. */
 type Selection = Selected & {
   readonly isOptional?: () => boolean;
+  readonly onUnreadable?: (why: unknown) => void;
 };
 
 /** How a list and watch came to its end. */
@@ -67,6 +68,8 @@ export class Reflector<T extends KubeObject> {
   #resumeFrom: string | undefined;
   #watchingSinceMs: number | undefined;
   readonly #isOptional: () => boolean;
+  readonly #onUnreadable: (why: unknown) => void;
+  #isUnreadable = false;
   /** Whether the last watch failed: changes may have been missed. */
   #isBehind = false;
   /** Whether the last watch brought nothing. */
@@ -89,6 +92,7 @@ export class Reflector<T extends KubeObject> {
       ...defined({ namespace, labelSelector, fieldSelector, returns }),
     };
     this.#isOptional = select.isOptional ?? (() => false);
+    this.#onUnreadable = select.onUnreadable ?? (() => {});
     this.#sink = parts.sink;
     this.#deps = parts.deps;
   }
@@ -160,7 +164,7 @@ export class Reflector<T extends KubeObject> {
       this.#canStreamList = false;
       return "again";
     }
-    if (at.failures >= WARN_AT) this.#makeDo(error);
+    if (at.failures >= WARN_AT && hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN")) this.#makeDo(error);
     // Only a server that could not be reached, or had no time, surely still has what comes after our version.
     const canResume = hasCode(error, "API_UNAVAILABLE", "API_TOO_MANY_REQUESTS");
     if (!canResume) this.#resumeFrom = undefined;
@@ -175,13 +179,21 @@ export class Reflector<T extends KubeObject> {
 
   /** A server that has only begun refuses for a moment, too: one refusal does not mean that there is nothing. */
   #makeDo(error: unknown): void {
-    if (this.#hasState || !hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN") || !this.#isOptional()) return;
+    this.#isUnreadable = true;
+    this.#onUnreadable(error);
+    if (this.#hasState || !this.#isOptional()) return;
     this.#deps.log.info("continuing without an unreadable resource", {
       resource: this.#of.plural,
       group: this.#of.group,
       error: messageOf(error),
     });
     this.#replace([]);
+  }
+
+  #read(): void {
+    if (!this.#isUnreadable) return;
+    this.#isUnreadable = false;
+    this.#onUnreadable(undefined);
   }
 
   #replace(objects: readonly T[]): void {
@@ -210,6 +222,7 @@ export class Reflector<T extends KubeObject> {
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
       this.#resumeFrom = next === undefined ? page.metadata.resourceVersion : undefined;
     } while (next !== undefined);
+    this.#read();
     this.#replace(items);
   }
 
@@ -233,6 +246,7 @@ export class Reflector<T extends KubeObject> {
       if (event.type === "ERROR") throw statusError(`watch ${this.#of.plural}`, event.object);
       if (signal.aborted) return;
       this.#isSilent = false;
+      this.#read();
       if (backlog !== undefined) backlog.add(event);
       else if (initial === undefined) follow(event);
       else if (isInitialEnd(event)) {

@@ -14,6 +14,10 @@ const agents = (...said: ("True" | "False" | undefined)[]): AgentStatus[] =>
     const condition = { type: "Joined", reason: "r", message: "", lastTransitionTime: "" };
     return status === undefined ? [] : [{ type, conditions: [{ ...condition, status }] }];
   });
+const says = (type: string, status: "True" | "False" | "Unknown", message = "") => ({
+  type,
+  conditions: [{ type: "Joined", status, reason: "r", message, lastTransitionTime: "" }],
+});
 const alive = { liveness: "alive", leaseSeconds: 5 } as const;
 
 describe("what a member gets on the hub", () => {
@@ -115,10 +119,6 @@ describe("a MemberCluster", () => {
     expect(joined).toMatchObject({ status, reason, observedGeneration: 3 });
   });
 
-  const says = (type: string, status: "True" | "False") => ({
-    type,
-    conditions: [{ type: "Joined", status, reason: "r", message: "", lastTransitionTime: "" }],
-  });
   it.each([
     ["KubeFleet's agent alone", [says("MemberAgent", "True")], "True"],
     ["KubeFleet's agent alone, which left", [says("MemberAgent", "False")], "False"],
@@ -129,6 +129,18 @@ describe("a MemberCluster", () => {
   ])("is joined as the agents say that it is expected to have: %s", (_, said, status) => {
     const conditions = planConditions(member(account), { ...alive, agents: said });
     expect(conditions.find((it) => it.type === "Joined")?.status).toBe(status);
+  });
+
+  it("says why an agent cannot join or leave, if the agent says so", () => {
+    const all = [...agents("True", "True"), says("MemberAgent", "Unknown", "cannot read AppliedWorks")];
+    const joined = planConditions(member(account), { ...alive, agents: all }).find(
+      (it) => it.type === "Joined",
+    );
+    expect(joined).toMatchObject({
+      status: "Unknown",
+      reason: "MemberClusterJoinStateUnknown",
+      message: "waiting for MemberAgent: cannot read AppliedWorks",
+    });
   });
 
   it.each([
@@ -158,5 +170,7 @@ describe("a MemberCluster", () => {
     expect(haveAgentsLeft([])).toBe(true);
     expect(haveAgentsLeft(agents("False", "False"))).toBe(true);
     expect(haveAgentsLeft(agents("False", "True"))).toBe(false);
+    // It failed to leave, or to join.
+    expect(haveAgentsLeft([...agents("False", "False"), says("MemberAgent", "Unknown")])).toBe(false);
   });
 });

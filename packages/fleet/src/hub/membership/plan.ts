@@ -233,23 +233,26 @@ function expectedAgents(agents: readonly AgentStatus[]): readonly string[] {
 }
 
 /** Joined when every expected agent says so, left when every one says that. */
-function joined(agents: readonly AgentStatus[]): NewCondition {
+export function joined(agents: readonly AgentStatus[]): NewCondition {
   const expected = expectedAgents(agents);
-  const said = expected.map(
-    (type) =>
-      agents.find((it) => it.type === type)?.conditions?.find((it) => it.type === "Joined")?.status ??
-      "Unknown",
-  );
+  const known = expected.map((type) => joinedOf(agents.find((it) => it.type === type)));
+  const said = known.map((it) => it?.status ?? "Unknown");
   if (said.every((it) => it === "True"))
     return { type: "Joined", status: "True", reason: "MemberClusterJoined", message: "all agents joined" };
   if (said.every((it) => it === "False"))
     return { type: "Joined", status: "False", reason: "MemberClusterLeft", message: "all agents left" };
   const missing = expected.filter((_, at) => said[at] !== "True");
+  // Only who failed to join or to leave says that it is neither in nor out.
+  const failed = known.find((it) => it?.status === "Unknown" && it.message !== "")?.message;
   return {
     type: "Joined",
     status: "Unknown",
     reason: "MemberClusterJoinStateUnknown",
-    message: `waiting for ${missing.join(" and ")}: is "fairlead member" running in the cluster?`,
+    message:
+      `waiting for ${missing.join(" and ")}: ${failed ?? 'is "fairlead member" running in the cluster?'}`.slice(
+        0,
+        32_768,
+      ),
   };
 }
 
@@ -281,9 +284,18 @@ function healthy({ liveness, leaseSeconds }: LastSeen): NewCondition {
   }
 }
 
-/** Whether the agents have nothing left to do: they said so, or none was ever there. */
+/** Whether the agents have nothing left to do: they said so, or none was ever there. One that failed to leave has not left. */
 export function haveAgentsLeft(agents: readonly AgentStatus[]): boolean {
-  return agents.every((agent) => agent.conditions?.find((it) => it.type === "Joined")?.status !== "True");
+  return agents.every((agent) => (joinedOf(agent)?.status ?? "False") === "False");
+}
+
+/** Whether an agent says that it is neither in the fleet nor out of it. */
+export function hasFailed(agents: readonly AgentStatus[] = []): boolean {
+  return agents.some((agent) => joinedOf(agent)?.status === "Unknown");
+}
+
+function joinedOf(agent: AgentStatus | undefined): Condition | undefined {
+  return agent?.conditions?.find((it) => it.type === "Joined");
 }
 
 /** Conditions of a MemberCluster that the hub decides on by itself: a member's word does not replace them. */

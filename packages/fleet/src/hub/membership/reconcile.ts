@@ -57,6 +57,7 @@ import {
   planRoleBinding,
   withReportedConditions,
 } from "./plan.ts";
+import { reportStay } from "./stay.ts";
 import { provideView, readerOf, removeFromViews, viewFor } from "./view.ts";
 
 export interface MembershipOptions {
@@ -356,6 +357,7 @@ class Membership {
     const waitMs = this.#waitForAgents(member, internalMember);
     if (internalMember !== undefined && waitMs > 0) {
       await this.#writeInternalMember(member, "Leave", signal);
+      await reportStay(this.#parts, member, internalMember, signal);
       return { requeueAfterMs: waitMs };
     }
     this.#setSuspect(cluster, false);

@@ -1,6 +1,7 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MEMBER_CRDS } from "#api/crds.ts";
+import { APPLIED_WORK_CRD } from "#api/placement.kubernetes-fleet.io/work-crds.ts";
 import { type Secret, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import { BOOTSTRAP_SECONDS } from "#api/fairlead.dev/identity.ts";
 import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
@@ -58,7 +59,17 @@ const RETRY_MS = { min: 1000, max: 300_000 };
 export async function runAgent(options: AgentOptions, signal: AbortSignal): Promise<void> {
   const { local, deps } = options;
   const remedy = 'run "fairlead join", which installs them, or apply the manifests of docs/reference/crds';
-  await awaitCrds(local, { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER, remedy }, deps, signal);
+  const wait = { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER, remedy };
+  await awaitCrds(
+    local,
+    { ...wait, crds: MEMBER_CRDS.filter((it) => it !== APPLIED_WORK_CRD) },
+    deps,
+    signal,
+  );
+  // Without it the cluster takes part in all but placements, and reports that it failed to join as one that applies them.
+  awaitCrds(local, wait, deps, signal).catch((error: unknown) => {
+    if (!signal.aborted) deps.log.error("cannot apply what is placed", { error: messageOf(error) });
+  });
   await using secrets = createInformer(
     local,
     SECRETS,

@@ -40,6 +40,7 @@ import { builtInProperties } from "./built-in-properties.ts";
 import { planFacts } from "./facts.ts";
 import { isFormerMemberAgent, joinedAsMemberAgent, MemberAgent, type MemberReport } from "./member-agent.ts";
 import { planRanges } from "./ranges.ts";
+import { reportStay } from "./stay.ts";
 
 /** Share by which a period is stretched or cut by chance, so that members do not report together. */
 const JITTER = 0.05;
@@ -65,6 +66,7 @@ export function createHeartbeat(session: Session): Controller {
     deps,
   );
   if (session.nodeAgents !== undefined) session.nodeAgents.onReport = () => controller.enqueue(key);
+  session.placing.onChange = () => controller.enqueue(key);
   return controller;
 }
 
@@ -155,8 +157,11 @@ async function reconcile(
   if (internalMember === undefined) return;
   const isLeaving = internalMember.spec.state === "Leave";
   // While something is left, the hub has to wait; a change of what is left brings us here again.
-  if (isLeaving && !areWorksKnown(session)) return { requeueAfterMs: UNKNOWN_WORKS_MS };
-  if (isLeaving && !isWithdrawn(session)) return;
+  const areKnown = areWorksKnown(session);
+  if (isLeaving && !(areKnown && isWithdrawn(session))) {
+    await reportStay(session, internalMember, signal);
+    return areKnown ? {} : { requeueAfterMs: UNKNOWN_WORKS_MS };
+  }
   const periodMs = (internalMember.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000;
   const next = planAgents(session, internalMember, isLeaving);
   if (next === undefined) {
@@ -259,7 +264,11 @@ function planAgents(
     const agent = before.find((it) => it.type === type);
     const own =
       type === MEMBER_AGENT_TYPE
-        ? joinedAsMemberAgent(isLeaving ? reportOfLeave(session) : undefined)
+        ? joinedAsMemberAgent(
+            isLeaving
+              ? { state: "left", placed: reportOfLeave(session) }
+              : { state: "joining", problem: session.placing.joining },
+          )
         : { type: "Joined", ...joined };
     const known = setCondition(agent?.conditions, own, deps.clock);
     const conditions = type === EXPORTS_AGENT ? withFacts(session, known, { invalid, isLeaving }) : known;

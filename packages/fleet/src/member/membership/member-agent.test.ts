@@ -4,7 +4,7 @@ import { systemDeps } from "@fairlead/base/deps.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
-import { joinedAsMemberAgent, MemberAgent } from "./member-agent.ts";
+import { isFormerMemberAgent, joinedAsMemberAgent, MemberAgent } from "./member-agent.ts";
 
 class Cluster extends FakeKubeClient {
   problem: Error | undefined;
@@ -39,15 +39,28 @@ describe("the agent that applies what is placed", () => {
   });
 
   it("says that it has joined, or left with what became of placed objects", () => {
-    expect(joinedAsMemberAgent(undefined)).toMatchObject({
-      status: "True",
-      reason: "InternalMemberClusterJoined",
-    });
-    expect(joinedAsMemberAgent("3 objects stay")).toEqual({
+    for (const state of ["joining", "leaving"] as const)
+      expect(joinedAsMemberAgent({ state, problem: undefined })).toMatchObject({
+        status: "True",
+        reason: "InternalMemberClusterJoined",
+      });
+    expect(joinedAsMemberAgent({ state: "left", placed: "3 objects stay" })).toEqual({
       type: "Joined",
       status: "False",
       reason: "InternalMemberClusterLeft",
       message: "3 objects stay",
     });
+  });
+
+  it.each([
+    ["joining", "InternalMemberClusterFailedToJoin"],
+    ["leaving", "InternalMemberClusterFailedToLeave"],
+  ] as const)("says why it cannot, as KubeFleet's agent, while it is %s", (state, reason) => {
+    const condition = joinedAsMemberAgent({ state, problem: "cannot read AppliedWorks" });
+    expect(condition).toMatchObject({ status: "Unknown", reason });
+    expect(condition.message).toContain("cannot read AppliedWorks");
+    // An agent that applies nothing any more recognizes the entry as its own, and removes it.
+    const written = { ...condition, lastTransitionTime: "" };
+    expect(isFormerMemberAgent({ type: "MemberAgent", conditions: [written] })).toBe(true);
   });
 });

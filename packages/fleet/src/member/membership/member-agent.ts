@@ -22,18 +22,50 @@ import { PropertyCollector, type PropertyProvider } from "./property-provider.ts
 
 /** Distinguishes the entry of this program from that of KubeFleet's agent. */
 const MESSAGE = "applies what is placed on this cluster";
+const PROBLEM = "the agent for what is placed on this cluster ";
+const LONGEST_MESSAGE = 32_768;
 
-/** @param left - What became of placed objects, of a cluster that leaves. */
-export function joinedAsMemberAgent(left: string | undefined): NewCondition {
-  return left === undefined
-    ? { type: "Joined", status: "True", reason: "InternalMemberClusterJoined", message: MESSAGE }
-    : { type: "Joined", status: "False", reason: "InternalMemberClusterLeft", message: left };
+/** Where the agent is on its way into the fleet, or out of it. */
+export type Membership =
+  | {
+      readonly state: "joining" | "leaving";
+      /** Why it does not get on. */
+      readonly problem: string | undefined;
+    }
+  | {
+      readonly state: "left";
+      /** What became of placed objects. */
+      readonly placed: string;
+    };
+
+const FAILED = {
+  joining: "InternalMemberClusterFailedToJoin",
+  leaving: "InternalMemberClusterFailedToLeave",
+} as const;
+
+/** As KubeFleet's agent, which has failed to join or to leave is neither in the fleet nor out of it. */
+export function joinedAsMemberAgent(membership: Membership): NewCondition {
+  const type = "Joined";
+  if (membership.state === "left")
+    return { type, status: "False", reason: "InternalMemberClusterLeft", message: membership.placed };
+  const { state, problem } = membership;
+  if (problem !== undefined)
+    return {
+      type,
+      status: "Unknown",
+      reason: FAILED[state],
+      message: `${PROBLEM}${problem}`.slice(0, LONGEST_MESSAGE),
+    };
+  return { type, status: "True", reason: "InternalMemberClusterJoined", message: MESSAGE };
 }
 
 /** Whether this program wrote it, which no longer applies anything. */
 export function isFormerMemberAgent({ type, conditions = [] }: AgentStatus): boolean {
   return (
-    type === MEMBER_AGENT_TYPE && conditions.some((it) => it.type === "Joined" && it.message === MESSAGE)
+    type === MEMBER_AGENT_TYPE &&
+    conditions.some(
+      (it) => it.type === "Joined" && (it.message === MESSAGE || it.message.startsWith(PROBLEM)),
+    )
   );
 }
 

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { keyOf, objectKey, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
@@ -22,8 +23,9 @@ import { ensureAppliedWork } from "./applied-work.ts";
 import { HealthRules } from "#placement/work/health.ts";
 import { Kinds } from "./kinds.ts";
 import { knownStatus, WorkMemories } from "./memory.ts";
-import type { WorkSession } from "./parts.ts";
+import type { PassParts, WorkSession } from "./parts.ts";
 import { passOver } from "./pass.ts";
+import type { PlacingProblems } from "./problems.ts";
 import { isAbandoned, leaveWork, removeWork } from "./remove.ts";
 import { writeStatus } from "./status.ts";
 import { Requests } from "./requests.ts";
@@ -40,12 +42,18 @@ const OF_NAMESPACE = "namespace";
 const OF_GROUP = "group";
 
 /** The Works in the mailbox of a member. */
-export function createWorkInformer(hub: KubeClient, mailbox: string, deps: RuntimeDeps): Informer<Work> {
+export function createWorkInformer(
+  hub: KubeClient,
+  mailbox: string,
+  deps: RuntimeDeps,
+  problems?: PlacingProblems,
+): Informer<Work> {
   return createInformer(
     hub,
     WORKS,
     {
       namespace: mailbox,
+      ...defined({ onUnreadable: problems?.onUnreadable("Work") }),
       indexes: {
         [OF_OBJECT]: (it) => identitiesOf(it).map(idOf),
         [OF_NAMESPACE]: (it) => [...new Set(identitiesOf(it).map(({ namespace }) => namespace))],
@@ -56,8 +64,18 @@ export function createWorkInformer(hub: KubeClient, mailbox: string, deps: Runti
   );
 }
 
-export function createAppliedWorkInformer(local: KubeClient, deps: RuntimeDeps): Informer<AppliedWork> {
-  return createInformer(local, APPLIED_WORKS, { fieldManager: WORK_MANAGER }, deps);
+export function createAppliedWorkInformer(
+  local: KubeClient,
+  deps: RuntimeDeps,
+  problems?: PlacingProblems,
+): Informer<AppliedWork> {
+  const onUnreadable = problems?.onUnreadable("AppliedWork");
+  return createInformer(
+    local,
+    APPLIED_WORKS,
+    { fieldManager: WORK_MANAGER, ...defined({ onUnreadable }) },
+    deps,
+  );
 }
 
 /** Applies the Works of the mailbox in this cluster. Both informers are the caller's to start and stop. */
@@ -121,9 +139,9 @@ class WorkApplier {
     if (isSameKind(of, NAMESPACES) && isPresence) this.#makeDue(store.byIndex(OF_NAMESPACE, name));
     if (!isSameKind(of, CUSTOM_RESOURCE_DEFINITIONS)) return;
     // The name of a definition is that of its resource, a dot, and that of its group.
-    const defined = name.slice(name.indexOf(".") + 1);
-    this.#kinds.forget(defined);
-    this.#makeDue(store.byIndex(OF_GROUP, defined));
+    const ofGroup = name.slice(name.indexOf(".") + 1);
+    this.#kinds.forget(ofGroup);
+    this.#makeDue(store.byIndex(OF_GROUP, ofGroup));
   }
 
   /** A Work with many objects waits for further changes, because a pass looks at all of them. */
@@ -151,9 +169,9 @@ class WorkApplier {
     const work = session.works.store.get(key);
     if (work === undefined || membership !== "join") this.#forget(key);
     // A Work that vanished says nothing: a hub that lost its data must not empty the cluster.
-    if (work === undefined || membership === "none") return;
+    if (work === undefined || membership === "none") return session.problems?.leave(key);
     const parts = { session, kinds: this.#kinds, requests: this.#requests, health: this.#health, signal };
-    if (membership === "leave") return leaveWork(parts, work);
+    if (membership === "leave") return this.#leave(parts, work);
     if (isDeleting(work)) {
       this.#forget(key);
       return removeWork(parts, work, isAbandoned(work) ? "Orphan" : "Delete");
@@ -169,6 +187,18 @@ class WorkApplier {
     if (owner === undefined) return;
     const pass = { ...parts, work: held, owner, strategy: work.spec.applyStrategy ?? {} };
     return passOver(pass, this.#memories.of(key, held));
+  }
+
+  async #leave(parts: PassParts, work: Work): Promise<ReconcileResult> {
+    const { problems } = this.#session;
+    try {
+      const result = await leaveWork(parts, work);
+      problems?.leave(keyOf(work));
+      return result;
+    } catch (error) {
+      if (!parts.signal.aborted) problems?.leave(keyOf(work), error);
+      throw error;
+    }
   }
 
   async #wait(work: Work, message: string, signal: AbortSignal): Promise<void> {

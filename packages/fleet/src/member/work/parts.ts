@@ -9,6 +9,7 @@ import type { AppliedWork, Work } from "#api/placement.kubernetes-fleet.io/v1bet
 import type { CompileHealth, HealthRules } from "#placement/work/health.ts";
 import type { Manifest } from "#placement/work/manifest.ts";
 import type { Kinds } from "./kinds.ts";
+import type { PlacingProblems } from "./problems.ts";
 import type { Requests } from "./requests.ts";
 
 /** What the applier of Works is given. */
@@ -25,6 +26,8 @@ export interface WorkSession {
   readonly placedOnLeave?: () => PlacedOnLeave;
   /** What else makes Works due: changes of the membership. */
   readonly sources: readonly Source[];
+  /** Told why Works cannot be left. */
+  readonly problems?: PlacingProblems;
   readonly deps: RuntimeDeps;
   /** Undefined: health rules are not evaluated. */
   readonly compileHealth?: CompileHealth | undefined;

@@ -8,9 +8,9 @@ import { createAppliedWorkInformer, createWorkApplier } from "./applier.ts";
 
 /** Applies what is placed on this cluster: the Works of its mailbox. Each kind is watched by what reads it. */
 export function createWorks(session: Session): readonly Controller[] {
-  const { local, hub, works, compileHealth, deps } = session;
+  const { local, hub, works, compileHealth, placing, deps } = session;
   if (works === undefined) return [];
-  const appliedWorks = createAppliedWorkInformer(local, deps);
+  const appliedWorks = createAppliedWorkInformer(local, deps, placing);
   const membership = (): ReturnType<typeof membershipOf> => membershipOf(session);
   const all = (): ObjectKey[] => [...works.store.list()].map(keyOf);
   const sources = [
@@ -24,6 +24,7 @@ export function createWorks(session: Session): readonly Controller[] {
     membership,
     placedOnLeave: () => placedOnLeave(session),
     sources,
+    problems: placing,
     compileHealth,
     deps,
   });
