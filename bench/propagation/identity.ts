@@ -16,6 +16,7 @@ import { CONFIG_MAPS, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { type ByteRelay, startByteRelay } from "../../test/support/byte-relay.ts";
 import { startFleet, type TestFleet } from "../../test/support/fleet.ts";
 import { addNode } from "../../test/support/mesh.ts";
 import { admit, runPod } from "../../test/support/pods.ts";
@@ -30,14 +31,21 @@ const WORKLOADS = 300;
 const SIZES = [1, 4, 8, 16, 32, 64];
 
 export async function measureIdentities(): Promise<void> {
-  await using fleet = await startFleet({ members: ["a", "b"] });
+  await using stack = new AsyncDisposableStack();
+  let relay: ByteRelay | undefined;
+  const hubServerOf = async (member: string, port: number): Promise<string | undefined> => {
+    if (member !== "b") return undefined;
+    relay = stack.use(await startByteRelay(port));
+    return `https://127.0.0.1:${relay.port}`;
+  };
+  const fleet = stack.use(await startFleet({ members: ["a", "b"], hubServerOf }));
   const [a, b] = [fleet.client("a"), fleet.client("b")];
   await addNode(a, "n1", { address: "192.168.0.1", podCIDR: "10.0.0.0/12" });
   await admit(b, "all-of-a", { namespace: NAMESPACE, labels: { "io.cilium.k8s.policy.cluster": "a" } });
   for (let at = 0; at < PODS_PER_WORKLOAD; at += 1) await runPod(a, `w-${at}`, podOf(0, at));
   await eventually(b, IDENTITY_SLICES, (all) => count(all) === PODS_PER_WORKLOAD, IN_SYSTEM);
   const hop = await measureHop(b);
-  await measureChanges(fleet, hop);
+  await measureChanges(fleet, hop, () => relay?.watched() ?? (() => 0));
   await measureMany(fleet);
 }
 
@@ -83,25 +91,17 @@ async function measureHop(client: KubeClient): Promise<readonly number[]> {
 const deps = systemDeps(silentLogger);
 
 /** One label of one pod changes at a time: the pod moves to a slice of its own and back. */
-async function measureChanges(fleet: TestFleet, hop: readonly number[]): Promise<void> {
-  const [a, b, hub] = [fleet.client("a"), fleet.client("b"), fleet.client("hub")];
+async function measureChanges(
+  fleet: TestFleet,
+  hop: readonly number[],
+  watched: () => () => number,
+): Promise<void> {
+  const [a, b] = [fleet.client("a"), fleet.client("b")];
   await using copies = createInformer(b, IDENTITY_SLICES, { namespace: FLEET_SYSTEM_NAMESPACE }, deps);
   copies.start(AbortSignal.timeout(300_000));
   await copies.synced(AbortSignal.timeout(60_000));
-  const stop = new AbortController();
-  const weights: { event: number; contents: number }[] = [];
-  const { metadata } = await hub.list(IDENTITY_SLICES, { namespace: VIEW_NAMESPACE });
-  const { resourceVersion } = metadata;
-  const watched = hub.watch(IDENTITY_SLICES, { namespace: VIEW_NAMESPACE, resourceVersion }, stop.signal);
-  const reading = (async () => {
-    for await (const event of watched)
-      if (event.type === "MODIFIED" || event.type === "ADDED")
-        weights.push({
-          event: JSON.stringify(event).length,
-          contents: JSON.stringify(event.object.spec.pods).length,
-        });
-  })().catch(() => {});
   const times: number[] = [];
+  const ofLabels = watched();
   for (let at = 0; at < CHANGES; at += 1) {
     const version = String(at);
     const seen = Promise.withResolvers<void>();
@@ -114,20 +114,23 @@ async function measureChanges(fleet: TestFleet, hop: readonly number[]): Promise
     times.push(systemClock.monotonic() - startMs);
     await delay(systemClock, 20, new AbortController().signal);
   }
-  stop.abort();
-  await reading;
+  const bytesOfLabels = ofLabels();
+  const ofPods = watched();
+  for (let at = 0; at < CHANGES; at += 1)
+    await runPod(a, `more-${at}-6d4b75cb6d-x2x9k`, podOf(WORKLOADS, at));
+  await eventually(b, IDENTITY_SLICES, (all) => count(all) === PODS_PER_WORKLOAD + CHANGES, IN_SYSTEM);
+  const bytesOfPods = ofPods();
   const of = (all: readonly number[]): string =>
     [0.5, 0.99].map((it) => quantile(all, it).toFixed(1)).join(" / ");
   print(
-    ["IDENTITY", "P50 / P99 MS", "HOPS", "EVENTS/CHANGE", "BYTES OF AN EVENT", "OF THEM PODS"],
+    ["IDENTITY", "P50 / P99 MS", "HOPS", "BYTES TO A MEMBER: NEW LABELS", "A NEW POD"],
     [
       [
         "label of a pod, to the copy for nodes",
         of(times),
         (quantile(times, 0.5) / quantile(hop, 0.5)).toFixed(1),
-        (weights.length / CHANGES).toFixed(2),
-        of(weights.map((it) => it.event)),
-        of(weights.map((it) => it.contents)),
+        (bytesOfLabels / CHANGES).toFixed(0),
+        (bytesOfPods / CHANGES).toFixed(0),
       ],
     ],
   );
@@ -143,7 +146,7 @@ async function measureMany(fleet: TestFleet): Promise<void> {
         runPod(a, `w-${workload}-${at}`, podOf(workload, at)),
       ),
     );
-  const pods = WORKLOADS * PODS_PER_WORKLOAD;
+  const pods = WORKLOADS * PODS_PER_WORKLOAD + CHANGES;
   await eventually(b, IDENTITY_SLICES, (all) => count(all) === pods, IN_SYSTEM);
   const seconds = (systemClock.monotonic() - startMs) / 1000;
   const { items } = await hub.list(IDENTITY_SLICES, { namespace: VIEW_NAMESPACE });
@@ -183,7 +186,7 @@ function printSizes(slices: readonly IdentitySlice[]): void {
     }),
   );
   print(
-    ["PODS OF A WORKLOAD", "PODS IN A SLICE", "OBJECTS/POD", "BYTES OF THE LIST/POD", "BYTES OF A CHANGE"],
+    ["PODS OF A WORKLOAD", "PODS IN A SLICE", "OBJECTS/POD", "BYTES OF THE LIST/POD", "BYTES OF A SLICE"],
     rows,
   );
 }

@@ -13,18 +13,20 @@ import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type ByteRelay, startByteRelay } from "../support/byte-relay.ts";
 import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
 import { addNode, attachPods, createProfile, setProfile } from "../support/mesh.ts";
 import { admit, type PodFacts, runPod, setGlobal } from "../support/pods.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 let fleet: TestFleet;
+let relay: ByteRelay | undefined;
 const hub = () => fleet.client("hub");
 const CLUSTER_LABEL = "io.cilium.k8s.policy.cluster";
 const IN_SYSTEM = { namespace: FLEET_SYSTEM_NAMESPACE };
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: ["a", "b", "c"] });
+  fleet = await startFleet({ members: ["a", "b", "c"], hubServerOf });
   for (const [at, name] of ["a", "b", "c"].entries()) {
     // Those of b and c are the same.
     const podCIDR = `10.${Math.min(at + 1, 2)}.0.0/16`;
@@ -33,7 +35,17 @@ beforeAll(async () => {
   }
   await eventually(hub(), IDENTITY_DEMANDS, (all) => all.length === 3);
 }, 60_000);
-afterAll(() => fleet[Symbol.asyncDispose]());
+afterAll(async () => {
+  await fleet[Symbol.asyncDispose]();
+  await relay?.[Symbol.asyncDispose]();
+});
+
+/** What b receives of the hub is counted. */
+async function hubServerOf(member: string, port: number): Promise<string | undefined> {
+  if (member !== "b") return undefined;
+  relay = await startByteRelay(port);
+  return `https://127.0.0.1:${relay.port}`;
+}
 
 const run = (cluster: string, name: string, facts: PodFacts) =>
   runPod(fleet.client(cluster), name, { namespace: "shop", ...facts });
@@ -95,6 +107,43 @@ describe("pods of other clusters", () => {
     ]);
     await fleet.client("a").delete(PODS, objectKey("shop", "db-1"), { gracePeriodSeconds: 0 });
     await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.6 {"app":"web"}']);
+  });
+
+  it("are known to another member by at most 300 bytes on the wire for each pod that comes or goes", async () => {
+    const labels = { app: "web", "app.kubernetes.io/name": "api", "pod-template-hash": "6d4b75cb6d" };
+    const name = (at: number) => `api-6d4b75cb6d-x2x9${at}`;
+    const address = (at: number) => `10.1.200.${at}`;
+    const knows = (addresses: readonly string[]) =>
+      known("b", [
+        '10.1.0.5 {"app":"web"}',
+        '10.1.0.6 {"app":"web"}',
+        ...addresses.map((it) => `${it} ${JSON.stringify(labels)}`),
+      ]);
+    await run("a", name(0), { labels, address: address(0) });
+    await knows([address(0)]);
+    const received = relay?.watched() ?? (() => 0);
+    const reads = () =>
+      fleet.hub.asked
+        .all()
+        .filter((it) => it.resource === "identityslices" && it.verb === "list" && it.name !== "")
+        .map((it) => it.name);
+    const readBefore = reads();
+    const more = [1, 2, 3, 4, 5, 6, 7, 8];
+    for (const at of more) {
+      await run("a", name(at), { labels, address: address(at) });
+      await knows([0, ...more.slice(0, at)].map(address));
+    }
+    for (const at of more.toReversed()) {
+      await fleet.client("a").delete(PODS, objectKey("shop", name(at)), { gracePeriodSeconds: 0 });
+      await knows([0, ...more.slice(0, at - 1)].map(address));
+    }
+    const bytes = received();
+    expect(bytes / (2 * more.length)).toBeGreaterThan(100);
+    expect(bytes / (2 * more.length)).toBeLessThanOrEqual(300);
+    // And no slice is read whole.
+    expect(reads().filter((it) => !readBefore.includes(it))).toEqual([]);
+    await fleet.client("a").delete(PODS, objectKey("shop", name(0)), { gracePeriodSeconds: 0 });
+    await knows([]);
   });
 
   it("are forgotten at once when their namespace stops being global, and known again when it is", async () => {

@@ -152,6 +152,8 @@ export interface FleetOptions {
   readonly join?: readonly string[];
   /** The member whose cluster is the hub's. Default: none. */
   readonly inHub?: string;
+  /** Where a member reaches the hub, by the hub's port. Default: there. */
+  readonly hubServerOf?: (member: string, port: number) => Promise<string | undefined>;
   /** Members that speak to the hub as a ServiceAccount. Default: none. */
   readonly byToken?: readonly string[];
   /** Members whose ServiceImports users create. Default: none. */
@@ -247,11 +249,12 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     agent.start();
   }
   await Promise.all(
-    (options.join ?? options.members).map((name) =>
+    (options.join ?? options.members).map(async (name) =>
       joinCluster(
         {
           name,
           hub: hub.config,
+          ...defined({ hubServer: await options.hubServerOf?.(name, hub.server.port) }),
           member: at(members, name).config,
           heartbeatSeconds: 1,
           ...(options.byToken?.includes(name) === true ? { identity: "token" as const } : {}),

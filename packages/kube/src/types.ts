@@ -41,7 +41,9 @@ export interface ListOptions extends CallOptions {
   readonly returns?: "metadata";
 }
 
-export interface WatchOptions extends Omit<ListOptions, "limit" | "continue" | "signal"> {
+export interface WatchOptions extends Omit<ListOptions, "limit" | "continue" | "signal" | "returns"> {
+  /** "metadata": objects with nothing else. "rows": Tables without objects, which have the printer columns of the kind. Default: whole objects. */
+  readonly returns?: "metadata" | "rows";
   /** Stream the present state first, then a bookmark annotated `k8s.io/initial-events-end` (WatchList, KEP-3157). */
   readonly sendInitialEvents?: boolean;
   readonly allowWatchBookmarks?: boolean;
@@ -154,12 +156,21 @@ export interface Informer<T extends KubeObject> extends AsyncDisposable {
   subscribe(onChange: (change: Change<T>) => void): Disposable;
 }
 
+/** A printer column that says what of an object changed: events of a watch need not repeat the rest. */
+export interface ChangeColumn<T extends KubeObject> {
+  readonly column: string;
+  /** What is different in the object after the change; undefined if what was known before does not suffice. */
+  readonly read: (before: T | undefined, change: string) => Partial<Omit<T, "metadata">> | undefined;
+}
+
 export interface InformerOptions<T extends KubeObject> {
   readonly namespace?: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
   /** See `ListOptions`. */
   readonly returns?: "metadata";
+  /** Has the server send what changed in place of whole objects. Only within one namespace. */
+  readonly changes?: ChangeColumn<T>;
   /**
    * Keeps only what the readers need: the memory of the cache is what this returns. Name, namespace, uid and
    * resourceVersion must stay.

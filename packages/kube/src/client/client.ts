@@ -103,7 +103,7 @@ class HttpKubeClient implements KubeClient {
     const path = withQuery(collectionPath(of, options.namespace), watchQuery(options));
     const limitMs = silenceLimit(options);
     using guard = livenessGuard(this.#deps.clock, limitMs, signal);
-    const accept = options.returns === "metadata" ? { accept: METADATA_ONLY } : {};
+    const accept = options.returns === undefined ? {} : { accept: FORMS[options.returns] };
     const call: Call = { method: "GET", path, isIdempotent: true, signal: guard.signal, ...accept };
     const chunks = await this.#transport.stream(call);
     try {
@@ -275,6 +275,10 @@ const answered = ({ returns, ...options }: WriteOptions): Pick<Call, "accept" | 
 
 /** Servers before Kubernetes 1.15 do not know the first. */
 const METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const FORMS = {
+  metadata: METADATA_ONLY,
+  rows: "application/json;as=Table;g=meta.k8s.io;v=v1,application/json",
+} as const;
 const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;

@@ -52,6 +52,7 @@ export function watchQuery(options: WatchOptions): Query {
     timeoutSeconds,
     allowWatchBookmarks: options.allowWatchBookmarks === true ? true : undefined,
     sendInitialEvents: initial ? true : undefined,
+    includeObject: options.returns === "rows" ? "None" : undefined,
     // Asked for by the server wherever sendInitialEvents is (KEP-3157).
     resourceVersionMatch: initial ? "NotOlderThan" : undefined,
   };

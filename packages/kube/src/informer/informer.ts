@@ -84,6 +84,10 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
     this.#subscribers.clear();
   }
 
+  get(key: ObjectKey): T | undefined {
+    return this.store.get(key);
+  }
+
   replace(objects: readonly T[]): void {
     const present = new Set<ObjectKey>(objects.map((object) => keyOf(object)));
     const gone = [...this.store.list()].map((object) => keyOf(object)).filter((key) => !present.has(key));

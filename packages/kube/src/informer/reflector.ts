@@ -8,7 +8,8 @@ import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { statusError } from "#client/status-error.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { Backlog, type ObjectEvent } from "./backlog.ts";
-import type { KubeClient, ListOptions } from "#types.ts";
+import { watchRows } from "./rows.ts";
+import type { ChangeColumn, KubeClient, ListOptions, WatchEvent, WatchOptions } from "#types.ts";
 
 /** Where what was seen goes. */
 export interface Sink<T extends KubeObject> {
@@ -16,6 +17,7 @@ export interface Sink<T extends KubeObject> {
   replace(objects: readonly T[]): void;
   set(object: T): void;
   delete(object: T): void;
+  get(key: ObjectKey): T | undefined;
 }
 
 /** client-go's page size and bounds of a watch's life; the spread keeps watches from ending together. */
@@ -36,9 +38,10 @@ const SHORT_STREAM_MS = 1000;
 
 type Selected = Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector" | "returns">;
 /** The objects to watch. */
-type Selection = Selected & {
+type Selection<T extends KubeObject> = Selected & {
   readonly isOptional?: () => boolean;
   readonly onUnreadable?: (why: unknown) => void;
+  readonly changes?: ChangeColumn<T>;
 };
 
 /** How a list and watch came to its end. */
@@ -77,12 +80,13 @@ export class Reflector<T extends KubeObject> {
   /** Whether the sink was given a state. */
   #hasState = false;
   /** Whether the server streams the first state (WatchList, KEP-3157). */
-  #canStreamList = true;
+  #canStreamList: boolean;
+  readonly #changes: ChangeColumn<T> | undefined;
 
   constructor(
     client: KubeClient,
     of: Resource<T>,
-    select: Selection,
+    select: Selection<T>,
     parts: { readonly sink: Sink<T>; readonly deps: RuntimeDeps },
   ) {
     this.#client = client;
@@ -91,6 +95,9 @@ export class Reflector<T extends KubeObject> {
     this.#select = {
       ...defined({ namespace, labelSelector, fieldSelector, returns }),
     };
+    this.#changes = select.changes;
+    // Whole objects would follow in the same stream.
+    this.#canStreamList = select.changes === undefined;
     this.#isOptional = select.isOptional ?? (() => false);
     this.#onUnreadable = select.onUnreadable ?? (() => {});
     this.#sink = parts.sink;
@@ -242,7 +249,7 @@ export class Reflector<T extends KubeObject> {
       if (!signal.aborted) this.#follow(event);
     };
     using backlog = isBehind ? new Backlog(this.#deps.clock, follow) : undefined;
-    for await (const event of this.#client.watch(this.#of, options, signal)) {
+    for await (const event of this.#events(options, signal)) {
       if (event.type === "ERROR") throw statusError(`watch ${this.#of.plural}`, event.object);
       if (signal.aborted) return;
       this.#isSilent = false;
@@ -255,6 +262,15 @@ export class Reflector<T extends KubeObject> {
         initial = undefined;
       } else collect(initial, event);
     }
+  }
+
+  #events(options: WatchOptions, signal: AbortSignal): AsyncIterable<WatchEvent<T>> {
+    const { namespace } = options;
+    const changes = this.#changes;
+    if (changes === undefined || namespace === undefined)
+      return this.#client.watch(this.#of, options, signal);
+    const known = (key: ObjectKey): T | undefined => this.#sink.get(key);
+    return watchRows(this.#client, this.#of, { options: { ...options, namespace }, changes, known }, signal);
   }
 
   #follow(event: ObjectEvent<T>): void {

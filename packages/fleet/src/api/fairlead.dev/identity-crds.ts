@@ -80,6 +80,7 @@ const SLICE: JsonSchema = object(
       undefined,
       ATOMIC,
     ),
+    change: text("In the view: what the last write changed, in short.", { maxLength: 4096 }),
   },
   "Pods, a namespace or nodes of a member, as network policies of other members see them.",
 );
@@ -109,11 +110,12 @@ export const IDENTITY_SLICE_CRD: CustomResourceDefinition = crd({
     {
       name: "v1alpha1",
       status: false,
+      // Members watch these in place of objects, so each weighs in each change (docs/adr/0057-changes-of-identities.md).
+      // The name of a slice begins with that of its cluster.
       columns: [
-        { name: "Cluster", type: "string", jsonPath: ".spec.cluster" },
         { name: "Type", type: "string", jsonPath: ".spec.type" },
         { name: "Namespace", type: "string", jsonPath: ".spec.namespace" },
-        AGE,
+        { name: "Change", type: "string", jsonPath: ".change", priority: 1 },
       ],
       schema: SLICE,
     },

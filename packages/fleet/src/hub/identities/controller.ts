@@ -18,6 +18,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { ageCondition, identityAge } from "#domain/identity-age.ts";
+import { changeOf } from "#domain/identity-change.ts";
 import { rangesOf } from "#domain/ranges.ts";
 import type { HubInformers } from "../informers.ts";
 import { changedAudience, isMemberChanged } from "../services/controller.ts";
@@ -93,17 +94,22 @@ export function createIdentities({ client, informers, deps }: Parts): Controller
     const source = named.find((it) => clusterOfMailbox(it.metadata.namespace) !== undefined);
     const wanted =
       source === undefined ? undefined : decide(source, clusterOfMailbox(source.metadata.namespace) ?? "");
-    if (wanted !== undefined)
+    if (wanted !== undefined) {
+      const current = informers.identitySlices.store.get(objectKey(wanted.view, name));
+      const isSame = sameJson(current?.spec, wanted.spec);
+      const change = isSame ? current?.change : changeOf(current?.spec, wanted.spec);
       await applyIfChanged(client, IDENTITY_SLICES, {
-        current: informers.identitySlices.store.get(objectKey(wanted.view, name)),
+        current,
         desired: {
           metadata: { namespace: wanted.view, name, labels: labelsOf(wanted.spec) },
           spec: wanted.spec,
+          ...defined({ change }),
         },
         fieldManager: HUB_MANAGER,
         returns: "metadata",
         signal,
       });
+    }
     const shown = named.filter((it) => isViewNamespace(it.metadata.namespace));
     for (const it of shown)
       if (it.metadata.namespace !== wanted?.view) await client.delete(IDENTITY_SLICES, keyOf(it), { signal });

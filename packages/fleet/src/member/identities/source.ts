@@ -7,13 +7,23 @@ import { SOURCE_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
-import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
+import type { ChangeColumn, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { changedSpec } from "#domain/identity-change.ts";
 import { selectionOf, selectorsOf } from "../selection.ts";
 
 export interface Scope {
   readonly namespace: string;
   readonly labelSelector: string;
 }
+
+/** What the hub says of each change: a pod that comes or goes is 300 bytes. */
+const CHANGES: ChangeColumn<IdentitySlice> = {
+  column: "Change",
+  read(before, change) {
+    const spec = changedSpec(before?.spec, change);
+    return spec === undefined ? undefined : { spec };
+  },
+};
 
 interface Reader extends Scope {
   readonly informer: Informer<IdentitySlice>;
@@ -71,7 +81,12 @@ export class IdentitySource implements AsyncDisposable {
 
   #begin(scope: Scope): void {
     const stop = new AbortController();
-    const informer = createInformer(this.#parts.hub, IDENTITY_SLICES, scope, this.#parts.deps);
+    const informer = createInformer(
+      this.#parts.hub,
+      IDENTITY_SLICES,
+      { ...scope, changes: CHANGES },
+      this.#parts.deps,
+    );
     const reader = { ...scope, informer, stop };
     this.#next = reader;
     informer.subscribe(({ before, after }) => {

@@ -42,6 +42,8 @@ export interface IdentitySlice extends KubeObject {
     /** When the member wrote these contents. RFC 3339. */
     publishedAt: string;
   };
+  /** In the view: what the last write changed (`domain/identity-change.ts`). */
+  change?: string;
 }
 
 /** Some pods of global namespaces of other clusters. What is absent matches all. */
