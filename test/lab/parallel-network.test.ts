@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { exec, start } from "@fairlead/base/exec.ts";
-import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import {
@@ -12,6 +12,7 @@ import {
   type AddressBlock,
   GATEWAYS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { derivedServiceName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { eventually, until } from "../support/waiting.ts";
 import { runningPid } from "@fairlead/lab/processes.ts";
@@ -143,6 +144,27 @@ describeOnKernel("a parallel network", () => {
       count: 1,
     });
     expect([ipv4, ipv6]).toContain(answer?.clientAddress);
+  });
+
+  it("shows a server the fleet address of a client that asks by a Service, whatever the network plugin masquerades", async () => {
+    const nodes = lab.cluster("member-1").nodes.map((it) => lab.layout.netnsOf(nodeNetns(it)));
+    const onNodes = async (script: string): Promise<void> => {
+      for (const line of nodes.map((it) => inNetns(it, "nft", [script]))) await exec(line.command, line.args);
+    };
+    const { ipv4, ipv6 } = await fleetAddressOf("member-1", "client");
+    const derived = objectKey(FLEET_SYSTEM_NAMESPACE, derivedServiceName("work", ECHO.name));
+    const { spec } = await (await lab.client("member-1")).get(SERVICES, derived);
+    await onNodes(
+      'add table inet plugin; add chain inet plugin last { type nat hook postrouting priority 100; }; add rule inet plugin last oifname "fl-host" masquerade',
+    );
+    const seen = new Set<string | undefined>();
+    for (const ip of spec?.clusterIPs ?? []) {
+      const host = ip.includes(":") ? `[${ip}]` : ip;
+      const answers = await lab.ask("member-1", CLIENT, { url: `http://${host}/`, count: 4 });
+      for (const it of answers) seen.add(it?.clientAddress);
+    }
+    await onNodes("delete table inet plugin");
+    expect(seen).toEqual(new Set([ipv4, ipv6]));
   });
 
   it("gives running pods an interface with their fleet addresses, from which they reach others", async () => {
@@ -579,10 +601,13 @@ describeOnKernel("a parallel network", () => {
         await until(
           `${name} has left`,
           async () => {
-            const line = inNetns(lab.layout.netnsOf(nodeNetns({ name })), "ip", ["-br", "link"]);
-            return (await exec(line.command, line.args)).stdout;
+            const netns = lab.layout.netnsOf(nodeNetns({ name }));
+            const ends = [inNetns(netns, "ip", ["-br", "link"]), inNetns(netns, "nft", ["list", "tables"])];
+            return (await Promise.all(ends.map((it) => exec(it.command, it.args))))
+              .map((it) => it.stdout)
+              .join("");
           },
-          (it) => !it.includes("fl-host"),
+          (it) => !/fl-host|fairlead-host/.test(it),
         );
     await until(
       "the pod has no interface",

@@ -108,7 +108,8 @@ class NodeAgent implements NodeAgentComponent {
     this.#key = objectKey(undefined, nodeName);
     this.#informers = createNodeInformers(client, nodeName, deps);
     const nft = this.#stack.use(createNft({ netns: fleetNetns }));
-    this.#kernel = new FleetKernel({ nodeName, fleetNetns, nft });
+    const hostNft = this.#stack.use(createNft());
+    this.#kernel = new FleetKernel({ nodeName, fleetNetns, nft, hostNft });
     this.#tunnels = this.#stack.use(
       new Tunnels({
         ...options,

@@ -11,6 +11,7 @@ import type { NftDriver } from "@fairlead/os/nft/driver.ts";
 import type { NftTable } from "@fairlead/os/nft/state.ts";
 import { type FleetNetwork, NEXT_HOP_IDS, RULE_PRIORITIES } from "./fleet-network.ts";
 import { createHostLink, raiseLink } from "./host-link.ts";
+import { HOST_TABLE, HOST_TABLE_STATE } from "./host-table.ts";
 import { HOST_DEVICE, NODE_DEVICE, VXLAN_DEVICE } from "./names.ts";
 import { FLEET_TABLE } from "./table.ts";
 
@@ -20,6 +21,8 @@ export interface KernelOptions {
   readonly fleetNetns: string;
   /** In `fleet`. */
   readonly nft: NftDriver;
+  /** In the node's own namespace. */
+  readonly hostNft: NftDriver;
 }
 
 /** Flows, not packets, are spread over the next hops of a route (linux: ip-sysctl, fib_multipath_hash_policy). */
@@ -35,7 +38,7 @@ const PING_SYSCTLS = {
 };
 
 /**
- * The node's part of the data path, in the kernel: the namespace `fleet`, its link to the node, and its table. What is there already is
+ * The node's part of the data path, in the kernel: the namespace `fleet`, its link to the node, and the tables at both ends. What is there already is
  * adopted. What was applied is recorded, so that an unchanged state costs nothing; `doubt` makes the next pass compare everything.
  */
 export class FleetKernel {
@@ -60,7 +63,7 @@ export class FleetKernel {
     this.#network = undefined;
   }
 
-  /** Makes the namespace and its link to the node. */
+  /** Makes the namespace, its link to the node, and the table of the node's end. */
   async prepare(signal: AbortSignal): Promise<void> {
     if (!this.#isNamespaceReady) await this.#createNamespace(signal);
   }
@@ -102,6 +105,7 @@ export class FleetKernel {
   async remove(signal: AbortSignal): Promise<void> {
     this.doubt();
     const netns = this.#options.fleetNetns;
+    await this.#applyHostTable(undefined, signal);
     // The namespace lives on while a socket in it is open, and the device would keep the number and port of the node.
     if (await hasDevice(VXLAN_DEVICE, netns, signal))
       await runIpLines([deleteLink(VXLAN_DEVICE)], { netns, signal });
@@ -129,7 +133,13 @@ export class FleetKernel {
     }
     await runIpLines(raiseLink(HOST_DEVICE), { signal });
     await runIpLines(raiseLink(NODE_DEVICE), { netns: fleetNetns, signal });
+    await this.#applyHostTable(HOST_TABLE_STATE, signal);
     this.#isNamespaceReady = true;
+  }
+
+  async #applyHostTable(table: NftTable | undefined, signal: AbortSignal): Promise<void> {
+    const { hostNft } = this.#options;
+    await hostNft.apply(HOST_TABLE, diffTable(await hostNft.read(HOST_TABLE, signal), table), signal);
   }
 }
 
