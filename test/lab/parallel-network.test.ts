@@ -12,7 +12,6 @@ import {
   type AddressBlock,
   GATEWAYS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
-import { derivedServiceName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { eventually, until } from "../support/waiting.ts";
 import { runningPid } from "@fairlead/lab/processes.ts";
@@ -61,6 +60,24 @@ function plainPod(): Readonly<Record<string, unknown>> {
     ...pod,
     metadata: { namespace: "work", name: "plain", labels: { "fairlead.dev/attach": "false" } },
   };
+}
+
+const BY_HAND = "by-hand";
+
+/** A Service whose endpoints are these addresses of other clusters, without any API of the fleet. */
+function byHand(addresses: readonly string[]): readonly Readonly<Record<string, unknown>>[] {
+  const labels = { "kubernetes.io/service-name": BY_HAND };
+  return [
+    service({ namespace: "work", name: BY_HAND }, { http: 80 }, { selector: null }),
+    ...["IPv4", "IPv6"].map((addressType, at) => ({
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { namespace: "work", name: `${BY_HAND}-${at}`, labels },
+      addressType,
+      endpoints: [{ addresses: [addresses[at]], conditions: { ready: true } }],
+      ports: [{ name: "http", protocol: "TCP", port: 8080 }],
+    })),
+  ];
 }
 
 /** The paths of the tunnels from one member to another, as their gateways report them to the hub. */
@@ -152,16 +169,17 @@ describeOnKernel("a parallel network", () => {
       for (const line of nodes.map((it) => inNetns(it, "nft", [script]))) await exec(line.command, line.args);
     };
     const { ipv4, ipv6 } = await fleetAddressOf("member-1", "client");
-    const derived = objectKey(FLEET_SYSTEM_NAMESPACE, derivedServiceName("work", ECHO.name));
-    const { spec } = await (await lab.client("member-1")).get(SERVICES, derived);
+    const server = await fleetAddressOf("member-2", ECHO.name);
+    await lab.apply("member-1", ...byHand([server.ipv4, server.ipv6]));
+    const { spec } = await (await lab.client("member-1")).get(SERVICES, objectKey("work", BY_HAND));
     await onNodes(
       'add table inet plugin; add chain inet plugin last { type nat hook postrouting priority 100; }; add rule inet plugin last oifname "fl-host" masquerade',
     );
     const seen = new Set<string | undefined>();
     for (const ip of spec?.clusterIPs ?? []) {
-      const host = ip.includes(":") ? `[${ip}]` : ip;
-      const answers = await lab.ask("member-1", CLIENT, { url: `http://${host}/`, count: 4 });
-      for (const it of answers) seen.add(it?.clientAddress);
+      const url = `http://${ip.includes(":") ? `[${ip}]` : ip}/`;
+      const ask = async () => (await lab.ask("member-1", CLIENT, { url, count: 1 }))[0]?.clientAddress;
+      seen.add(await until(`an answer from ${url}`, ask, (it) => it !== undefined));
     }
     await onNodes("delete table inet plugin");
     expect(seen).toEqual(new Set([ipv4, ipv6]));
