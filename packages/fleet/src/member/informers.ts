@@ -59,6 +59,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 import { globalIndex } from "./global-services.ts";
+import { isLegacy } from "./session.ts";
 
 /** What the member's controllers read in their own cluster. */
 export interface LocalInformers {
@@ -131,17 +132,30 @@ export function createMailboxInformers(
   const namespace = mailboxOf(cluster);
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { namespace, fieldManager: MEMBER_MANAGER, ...options }, deps);
+  const internalMembers = make(INTERNAL_MEMBER_CLUSTERS, {
+    isOptional: () => isFleetOnly,
+    ...defined({ onDeleted: onInternalMemberDeleted }),
+  });
+  // KubeFleet's hub serves the kinds of services only if fleet-networking is installed there.
+  const isOptional = (): boolean => {
+    const internalMember = internalMembers.store.get(objectKey(namespace, cluster));
+    return internalMember !== undefined && isLegacy(internalMember);
+  };
   return {
-    internalMembers: make(INTERNAL_MEMBER_CLUSTERS, {
-      isOptional: () => isFleetOnly,
-      ...defined({ onDeleted: onInternalMemberDeleted }),
+    internalMembers,
+    exports: make(INTERNAL_SERVICE_EXPORTS, {
+      isOptional,
+      indexes: { service: (it) => serviceOfExport(it) },
     }),
-    exports: make(INTERNAL_SERVICE_EXPORTS, { indexes: { service: (it) => serviceOfExport(it) } }),
-    imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),
+    imports: make(INTERNAL_SERVICE_IMPORTS, {
+      isOptional,
+      indexes: { service: (it) => [serviceOfImport(it)] },
+    }),
     sliceExports: make(ENDPOINT_SLICE_EXPORTS, {
+      isOptional,
       indexes: { source: (it) => [sourceOfSliceExport(it)], service: (it) => [serviceOfSliceExport(it)] },
     }),
-    sliceImports: createSliceImportInformer(client, { namespace }, deps),
+    sliceImports: createSliceImportInformer(client, { namespace, isOptional }, deps),
   };
 }
 
@@ -171,7 +185,7 @@ export function createReportInformer(
 const LINGER_MS = { endpoints: 300, services: 1000 };
 
 /** What is read in the mailbox or in the view, and which part of it. */
-export type Scope = Pick<InformerOptions<KubeObject>, "namespace" | "labelSelector">;
+export type Scope = Pick<InformerOptions<KubeObject>, "namespace" | "labelSelector" | "isOptional">;
 
 export function createImportedServiceInformer(
   client: KubeClient,

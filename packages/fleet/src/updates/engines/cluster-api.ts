@@ -1,5 +1,5 @@
 import { defined } from "@fairlead/base/defined.ts";
-import { FleetError } from "@fairlead/base/errors.ts";
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -52,6 +52,13 @@ export const CAPI_CLUSTERS_V1BETA1 = VERSIONS.v1beta1.clusters;
 /** Keeps a MachineDeployment or MachinePool of a topology in its version. */
 export const DEFER_UPGRADE = "topology.cluster.x-k8s.io/defer-upgrade";
 
+const MAX_TRIES = 5;
+
+interface Change {
+  readonly annotations: Readonly<Record<string, string | null>>;
+  readonly topology: object;
+}
+
 /** Upgrades a cluster that Cluster API makes from a ClusterClass, on its management cluster. */
 export class ClusterApiUpgrader implements ClusterUpgrader {
   readonly #client: KubeClient;
@@ -76,49 +83,56 @@ export class ClusterApiUpgrader implements ClusterUpgrader {
 
   async start(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
     if (operation.rollback === true) throw new FleetError("PRECONDITION_FAILED", NO_WAY_BACK.ClusterAPI);
-    const { cluster, as } = await this.#read(signal);
-    if (operationOf(cluster) === operation.id) return;
-    const topology = cluster.spec?.topology;
     const { type, kubernetesVersion } = operation.target;
-    if (topology === undefined)
-      throw new FleetError(
-        "PRECONDITION_FAILED",
-        `Cluster ${this.#key} has no spec.topology: only clusters of a ClusterClass are upgraded`,
-      );
-    if (kubernetesVersion === undefined)
-      throw new FleetError("PRECONDITION_FAILED", "Cluster API has no version of node images to change");
-    const patch = {
-      metadata: {
-        // The lists of workers are replaced as a whole.
-        resourceVersion: cluster.metadata.resourceVersion,
+    await this.#change((cluster) => {
+      if (operationOf(cluster) === operation.id) return undefined;
+      const topology = cluster.spec?.topology;
+      if (topology === undefined)
+        throw new FleetError(
+          "PRECONDITION_FAILED",
+          `Cluster ${this.#key} has no spec.topology: only clusters of a ClusterClass are upgraded`,
+        );
+      if (kubernetesVersion === undefined)
+        throw new FleetError("PRECONDITION_FAILED", "Cluster API has no version of node images to change");
+      return {
         annotations: { [OPERATION_ANNOTATION]: operation.id, [STOPPED_ANNOTATION]: null },
-      },
-      spec: {
         topology: {
           version: `v${kubernetesVersion}`,
           ...deferred(topology.workers, type === "ControlPlaneOnly"),
         },
-      },
-    };
-    await this.#client.mergePatch(as.clusters, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
+      };
+    }, signal);
   }
 
   /** No other MachineDeployment or MachinePool is begun. To pause the Cluster would end the repair of its Machines as well. */
   async stop(operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
-    const { cluster, as } = await this.#read(signal);
-    if (operationOf(cluster) !== operation.id || isStopped(cluster)) return;
-    const patch = {
-      metadata: {
-        resourceVersion: cluster.metadata.resourceVersion,
-        annotations: { [STOPPED_ANNOTATION]: "true" },
-      },
-      spec: { topology: deferred(cluster.spec?.topology?.workers, true) },
-    };
-    await this.#client.mergePatch(as.clusters, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
+    await this.#change((cluster) => {
+      if (operationOf(cluster) !== operation.id || isStopped(cluster)) return undefined;
+      const annotations = { [STOPPED_ANNOTATION]: "true" };
+      return { annotations, topology: deferred(cluster.spec?.topology?.workers, true) };
+    }, signal);
   }
 
   rollbackProblem(): Promise<string> {
     return Promise.resolve(NO_WAY_BACK.ClusterAPI);
+  }
+
+  /** The lists of workers are replaced as a whole, so by nothing but what was read; controllers write the status all the time. */
+  async #change(decide: (cluster: CapiCluster) => Change | undefined, signal: AbortSignal): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      const { cluster, as } = await this.#read(signal);
+      const change = decide(cluster);
+      if (change === undefined) return;
+      const { annotations, topology } = change;
+      const { resourceVersion } = cluster.metadata;
+      const patch = { metadata: { resourceVersion, annotations }, spec: { topology } };
+      try {
+        await this.#client.mergePatch(as.clusters, this.#key, patch, { fieldManager: HUB_MANAGER, signal });
+        return;
+      } catch (error) {
+        if (tries === MAX_TRIES || !hasCode(error, "API_CONFLICT")) throw error;
+      }
+    }
   }
 
   /** In the newest version that is served. */

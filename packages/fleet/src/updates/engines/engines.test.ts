@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { type Job, CRON_JOBS, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
@@ -335,6 +336,13 @@ describe("Cluster API", () => {
     ["has the version before, and is replaced by the upgrade", "v1.33.4", { conditions: cannot }],
   ])("has not failed by an unhealthy Machine that %s", async (_, version, status) => {
     expect((await stateWith(version, status))?.state).toBe("Running");
+  });
+
+  it("starts although a controller writes the Cluster in between, four times", async () => {
+    const { client, upgrader } = capiHarness();
+    for (let at = 0; at < 4; at += 1) client.failNext(new FleetError("API_CONFLICT", "modified"));
+    await upgrader().start(one, signal);
+    expect((await upgrader().observe(one, signal)).operation?.state).toBe("Running");
   });
 
   it("leaves MachinePools as they are, too, in an upgrade of the control plane", async () => {
