@@ -18,6 +18,8 @@ import { runHub, type HubRun } from "./run.ts";
 const USER = "fairlead:hub";
 /** Asked by this process alone. */
 const WEBHOOK = { listen: "127.0.0.1:0" };
+/** In the form of other holders, by which the agents of members in the same cluster know a hub's program. */
+const IDENTITY = "embedded_fairlead-hub-embedded";
 
 export interface EmbeddedFlags {
   readonly embedded?: true | undefined;
@@ -43,7 +45,9 @@ export async function runEmbeddedHub(
   const admin = await loadKubeconfig(server.kubeconfig);
   await install(admin, context);
   const config = { ...admin, credentials: fixedCredentials({ token }) };
-  await runHub({ ...context, signal }, { ...run, webhook: run.webhook ?? WEBHOOK, config, isElected: false });
+  // Elected, so that its Lease can be paused; its own folder has no other process.
+  const elected = { isElected: true, identity: IDENTITY };
+  await runHub({ ...context, signal }, { ...run, webhook: run.webhook ?? WEBHOOK, config, ...elected });
 }
 
 async function serve({ log }: ProgramContext, flags: EmbeddedFlags, token: string): Promise<ApiServer> {

@@ -5,6 +5,7 @@ import { HUB_DEFAULTS } from "@fairlead/fleet/hub/hub.ts";
 import { CLOCK_OFFSET_FLAG } from "@fairlead/base/program/clock-offset.ts";
 import { LEADER_FLAG } from "#shared/leader.ts";
 import { CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } from "#shared/manager.ts";
+import { resultOption } from "#shared/output.ts";
 import { collect, parseWhole } from "@fairlead/base/program/flags.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 import {
@@ -42,7 +43,7 @@ type Program = Pick<Command, "parseAsync">;
 
 /** Runs the controllers of the hub. Several replicas may run; one is active. */
 export function command(): Program {
-  return new Command("hub")
+  const hub = new Command("hub")
     .description("run the controllers of a fleet's hub")
     .option("--kubeconfig <file>", "kubeconfig of the hub; default: the cluster of this pod")
     .option(...EMBEDDED_FLAG)
@@ -122,4 +123,27 @@ export function command(): Program {
         return runHub(context, { ...run, kubeconfig: flags.kubeconfig, isElected: flags.leaderElect });
       }),
     );
+  addMove(hub);
+  return hub;
+}
+
+/** Its own flags are those of the program. */
+function addMove(hub: Command): void {
+  hub
+    .command("move")
+    .description("move a fleet from one hub to another, or back; its members follow by themselves")
+    .requiredOption("--from <file>", "kubeconfig of the hub that has the fleet, with all rights")
+    .requiredOption("--to <file>", "kubeconfig of the hub that gets it, with all rights")
+    .option("--from-context <name>", "context of --from; default: its current context")
+    .option("--to-context <name>", "context of --to; default: its current context")
+    .option("--hub-server <url>", "URL of that hub for the members; default: the one in its context")
+    .option(
+      "--hub-ca-file <file>",
+      "CA certificates of that hub for the members, PEM; default: those in its context",
+    )
+    .option("--back", "return to the hub of --from, however far the move is", false)
+    .option("--dry-run", "check both hubs and print what would be done, without doing it", false)
+    .option("--timeout <seconds>", "time limit for the members to follow, 1 to 3600", "120")
+    .addOption(resultOption())
+    .action(async (flags) => (await import("./move.ts")).move(flags));
 }

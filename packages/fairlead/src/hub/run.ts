@@ -19,6 +19,8 @@ export interface HubRun extends ManagerFlags {
   /** In the place of a kubeconfig. */
   readonly config?: ClusterConfig;
   readonly isElected: boolean;
+  /** As which it is elected. Default: a random one. */
+  readonly identity?: string;
   readonly leases: readonly string[];
   /** Default: fleet-system. */
   readonly leaseNamespace?: string;
@@ -36,12 +38,12 @@ export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun
   const config = run.config ?? (await clusterConfig(run.kubeconfig, deps));
   const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-hub" }));
   for (const server of run.servers) stack.use(await serveMetrics({ ...server, metrics, checks: health }));
-  const { leases, leaseNamespace, isElected, webhook } = run;
+  const { leases, leaseNamespace, isElected, identity, webhook } = run;
   const serving = webhook && stack.use(await runWebhook(client, webhook, deps, signal));
   // Where one process serves it, at an address that changes, it does not wait for its Lease.
   const kept = webhook?.address === undefined ? serving?.keep(signal) : undefined;
   const namespace = leaseNamespace === undefined ? {} : { namespace: leaseNamespace };
-  const election = { client, leases, ...namespace, side: "hub", isElected, deps } as const;
+  const election = { client, leases, ...namespace, side: "hub", isElected, identity, deps } as const;
   await runElected(election, signal, async (leading) => {
     const own = LEASES_OF.hub[0];
     if (!isElected && leases.includes(own)) {

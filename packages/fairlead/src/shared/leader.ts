@@ -31,6 +31,8 @@ export interface Election {
   readonly namespace?: string;
   readonly side: Side;
   readonly isElected: boolean;
+  /** For a program of which there is one at a time: it does not wait for the Lease of its predecessor. Default: a random one. */
+  readonly identity?: string | undefined;
   readonly deps: RuntimeDeps;
 }
 
@@ -51,7 +53,7 @@ export async function runElected(
   const options = {
     namespace,
     annotations: { [VERSION_ANNOTATION]: VERSION },
-    identity: `${hostname()}_fairlead-${side}-${randomBytes(6).toString("hex")}`,
+    identity: election.identity ?? `${hostname()}_fairlead-${side}-${randomBytes(6).toString("hex")}`,
   };
   // One cluster may be hub and member: the Lease of either excludes other controllers for both.
   const otherSide = side === "hub" ? "_fairlead-member-" : "_fairlead-hub-";

@@ -28,6 +28,9 @@ export interface LeaderElectionOptions {
   readonly isEquivalentHolder?: (holder: string) => boolean;
 }
 
+/** Annotation of a Lease: while it is there, nobody leads. A leader stops, and then releases the Lease. Its value says why. */
+export const PAUSED_ANNOTATION = "fairlead.dev/paused";
+
 /** Source of the numbers and rules: client-go, tools/leaderelection. */
 const DEFAULTS = {
   leaseSeconds: 15,
@@ -100,7 +103,7 @@ async function holdAll(
   } finally {
     ended.abort();
     await renewing;
-    if (!lost.signal.aborted) await candidate.release();
+    if (!lost.signal.aborted || candidate.isPaused) await candidate.release();
   }
   if (lost.signal.aborted) throw lost.signal.reason;
 }
@@ -138,6 +141,10 @@ class Candidate {
     return this.#options.name;
   }
 
+  get isPaused(): boolean {
+    return this.#seen !== undefined && isPaused(this.#seen);
+  }
+
   /** @param others - Candidates for the next Leases: how long their holders have been silent is counted in the meantime. */
   async acquire(signal: AbortSignal, others: readonly Candidate[]): Promise<void> {
     this.#deps.log.info("waiting for leadership", { identity: this.#options.identity });
@@ -155,8 +162,8 @@ class Candidate {
   }
 
   /**
-   * Renews until `signal` aborts. Throws when it could not for `renewSeconds`, when someone else holds the Lease, and when the server was
-   * restored from a backup: what the leader knows of it may not be there any more.
+   * Renews until `signal` aborts. Throws when it could not for `renewSeconds`, when someone else holds the Lease or it is paused, and
+   * when the server was restored from a backup: what the leader knows of it may not be there any more.
    */
   async keep(signal: AbortSignal): Promise<void> {
     let renewedAtMs = this.#deps.clock.monotonic();
@@ -173,6 +180,7 @@ class Candidate {
       if (isRenewed) renewedAtMs = this.#deps.clock.monotonic();
       else if (this.#deps.clock.monotonic() - renewedAtMs >= this.#options.renewSeconds * 1000)
         throw this.#lost();
+      if (this.isPaused) throw this.#lost();
       // A Lease that was deleted is taken again; one that someone else holds is not.
       if (this.#seen !== undefined && !this.#isOurs() && !this.#isHeldByEquivalent(this.#seen))
         throw this.#lost();
@@ -274,6 +282,7 @@ class Candidate {
     const holder = lease.spec?.holderIdentity ?? "";
     const silentMs = this.#deps.clock.monotonic() - this.#seenAtMs;
     const limitMs = (lease.spec?.leaseDurationSeconds ?? this.#options.leaseSeconds) * 1000;
+    if (isPaused(lease)) return false;
     const isFree = holder === "" || holder === this.#options.identity || silentMs > limitMs;
     return isFree ? this.#write(lease, { signal }) : this.#isHeldByEquivalent(lease);
   }
@@ -330,7 +339,10 @@ class Candidate {
 
   #lost(why?: string): FleetError {
     const { namespace, name } = this.#options;
-    const message = why ?? `the lease ${namespace}/${name} was lost`;
+    const paused = this.isPaused
+      ? `the lease ${namespace}/${name} is paused: ${this.#seen?.metadata.annotations?.[PAUSED_ANNOTATION]}`
+      : undefined;
+    const message = why ?? paused ?? `the lease ${namespace}/${name} was lost`;
     return new FleetError("API_CONFLICT", message, { retriable: true });
   }
 
@@ -340,4 +352,8 @@ class Candidate {
     const waitMs = this.#options.retrySeconds * 1000 * (1 + 1.2 * this.#deps.rng.random());
     return delay(this.#deps.clock, waitMs, signal);
   }
+}
+
+function isPaused({ metadata }: Lease): boolean {
+  return metadata.annotations?.[PAUSED_ANNOTATION] !== undefined;
 }

@@ -26,6 +26,8 @@ export const HUB_KEYS = {
   certificate: "tls.crt",
   key: "tls.key",
   nextKey: "next.key",
+  /** The key of the certificate for the hub to which the fleet has moved, until the member has switched to it. */
+  nextHubKey: "next-hub.key",
 } as const;
 
 /** The credentials of the member. */

@@ -14,6 +14,9 @@ export const JOINS_LABEL = "fairlead.dev/joins";
 /** Annotation of such an account: uid of the one request for a certificate that its token was good for. */
 export const USED_BY_ANNOTATION = "fairlead.dev/used-by";
 
+/** Annotation of such an account: for how many seconds its token is good, if that is not `BOOTSTRAP_SECONDS`. */
+export const LIFE_ANNOTATION = "fairlead.dev/token-seconds";
+
 /** Reason of the event about a certificate request that the hub has no permission to approve. */
 export const HUB_REFUSED = "AnswerRefused";
 

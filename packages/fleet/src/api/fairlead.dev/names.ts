@@ -64,6 +64,8 @@ export const BEFORE_UPDATE_RUN_ANNOTATION = "fairlead.dev/before-update-run";
 export const WORK_INPUTS_ANNOTATION = "fairlead.dev/work-inputs";
 /** Annotation of a binding: the hash of the policy by which its cluster was picked (`placement/scheduling/bindings.ts`). */
 export const POLICY_HASH_ANNOTATION = "fairlead.dev/policy-hash";
+/** Annotation of runs and profiles of updates whose fleet was moved to another hub: the UID that they had on the first one. */
+export const FIRST_UID_ANNOTATION = "fairlead.dev/first-uid";
 /** Of everything that `fairlead verify` creates in a cluster; its value is the id of the run. */
 export const RUN_LABEL = "fairlead.dev/verify";
 const RUN_NAMESPACE = /^fairlead-verify-[\da-f]{8}$/;

@@ -13,6 +13,7 @@ import {
   bootstrapAccount,
   BOOTSTRAP_SECONDS,
   JOINS_LABEL,
+  LIFE_ANNOTATION,
   MEMBERS_GROUP,
   memberUser,
   parseMemberUser,
@@ -162,13 +163,13 @@ function hasFailed(request: CertificateSigningRequest | undefined): boolean {
 }
 
 /**
- * A token that is good for one certificate of one member, for a quarter of an hour. Its ServiceAccount exists only for
- * this join and is deleted with it.
+ * A token that is good for one certificate of one member, for a quarter of an hour unless said otherwise. Its ServiceAccount exists
+ * only for this join and is deleted with it.
  */
 export async function issueBootstrapToken(
   hub: Side,
   cluster: string,
-  undo: UndoLog,
+  { undo, seconds = BOOTSTRAP_SECONDS }: { readonly undo?: UndoLog; readonly seconds?: number },
   signal: AbortSignal,
 ): Promise<string> {
   const name = bootstrapAccount(cluster);
@@ -176,14 +177,15 @@ export async function issueBootstrapToken(
   const key = objectKey(namespace, name);
   // Tokens of the one before end with it: a token names the uid of its account.
   await hub.client.delete(SERVICE_ACCOUNTS, key, { signal });
-  undo.add(`ServiceAccount ${key} of ${hub.who}`, () => hub.client.delete(SERVICE_ACCOUNTS, key));
+  undo?.add(`ServiceAccount ${key} of ${hub.who}`, () => hub.client.delete(SERVICE_ACCOUNTS, key));
   const labels = { [JOINS_LABEL]: cluster };
+  const annotations = seconds === BOOTSTRAP_SECONDS ? {} : { [LIFE_ANNOTATION]: String(seconds) };
   await hub.client.create(
     SERVICE_ACCOUNTS,
-    { metadata: { namespace, name, labels }, automountServiceAccountToken: false },
+    { metadata: { namespace, name, labels, annotations }, automountServiceAccountToken: false },
     { signal },
   );
-  return requestToken(hub.client, { namespace, name, seconds: BOOTSTRAP_SECONDS }, signal);
+  return requestToken(hub.client, { namespace, name, seconds }, signal);
 }
 
 /** The token of the member's account in its mailbox, for hubs that sign no certificates. The agent renews it. */

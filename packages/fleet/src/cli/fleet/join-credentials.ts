@@ -110,7 +110,7 @@ async function proofFor(
   }
   const user = { [HUB_KEYS.user]: identity.name };
   if (await isCertifiedFor(before, identity, joining)) return { fields: user, isNew: false };
-  const token = await issueBootstrapToken(hub, name, undo, signal);
+  const token = await issueBootstrapToken(hub, name, { undo }, signal);
   return { fields: { ...user, [HUB_KEYS.bootstrapToken]: token }, isNew: true };
 }
 

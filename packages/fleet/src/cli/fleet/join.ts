@@ -104,7 +104,7 @@ function checkName(name: string): void {
 }
 
 /** Whether the hub publishes `ca` as its own: then the member learns from it of a new one. */
-async function isOwnAuthority(hub: KubeClient, ca: string, signal: AbortSignal): Promise<boolean> {
+export async function isOwnAuthority(hub: KubeClient, ca: string, signal: AbortSignal): Promise<boolean> {
   const key = objectKey("kube-system", ROOT_CA_CONFIG_MAP);
   // An object that cannot be read cannot be followed either.
   const published = await hub.find(CONFIG_MAPS, key, { signal }).catch(() => undefined);

@@ -1,13 +1,13 @@
 import { FleetError } from "@fairlead/base/errors.ts";
-import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { apiVersionOf, type Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import type { Placement } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import type { Placement, ResourceIdentifier } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { checkSelectors, problemText, type SelectionInput } from "#placement/selection/check.ts";
 import { contentOf, type Selectable } from "#placement/selection/content.ts";
 import { discoverKinds } from "#placement/selection/discovery.ts";
-import { kindKey } from "#placement/selection/kinds.ts";
+import { kindKey, type KindTable } from "#placement/selection/kinds.ts";
 import { isNamespace, placementRules } from "#placement/selection/rules.ts";
 import { type KindObjects, neededKinds, select } from "#placement/selection/select.ts";
 
@@ -19,34 +19,98 @@ import { type KindObjects, neededKinds, select } from "#placement/selection/sele
  */
 export async function selectedNow(
   hub: KubeClient,
-  { metadata: { namespace }, spec }: Placement,
+  placement: Placement,
   signal: AbortSignal,
 ): Promise<KubeObject[]> {
-  const read = (path: string): Promise<unknown> => hub.request("GET", path, undefined, { signal });
-  const kinds = await discoverKinds(read, undefined);
-  const input: SelectionInput = { namespace, spec, kinds, rules: placementRules() };
-  const problems = checkSelectors(input);
-  if (problems.length > 0) throw new FleetError("PRECONDITION_FAILED", problemText(problems));
-  const { kinds: needed, unknown } = neededKinds(input);
-  const [first] = [...unknown.map((it) => it.group), ...kinds.broken];
-  if (first !== undefined)
-    throw new FleetError(
-      "PRECONDITION_FAILED",
-      `API group ${first} cannot be read at present, so it is unknown what the placement selects; try again later`,
-      { retriable: true },
+  const { objects, problem } = await (await HubObjects.of(hub, signal)).select(placement);
+  if (problem !== undefined) throw new FleetError("PRECONDITION_FAILED", problem);
+  return objects.map((it) => it.content);
+}
+
+export interface SelectedOnHub {
+  readonly of: Resource;
+  /** As it is on the hub. */
+  readonly object: KubeObject;
+  /** As it is placed. */
+  readonly content: KubeObject;
+}
+
+/** The objects of a hub at one moment, each kind read when the first placement needs it. */
+export class HubObjects {
+  readonly #hub: KubeClient;
+  readonly #kinds: KindTable;
+  readonly #signal: AbortSignal;
+  readonly #lists = new Map<string, Promise<KindObjects>>();
+
+  private constructor(hub: KubeClient, kinds: KindTable, signal: AbortSignal) {
+    this.#hub = hub;
+    this.#kinds = kinds;
+    this.#signal = signal;
+  }
+
+  static async of(hub: KubeClient, signal: AbortSignal): Promise<HubObjects> {
+    const read = (path: string): Promise<unknown> => hub.request("GET", path, undefined, { signal });
+    return new HubObjects(hub, await discoverKinds(read, undefined), signal);
+  }
+
+  /**
+   * @returns What is selected, and why the hub would make no snapshot of it, such as a kind that it does not serve.
+   * @throws {FleetError} `PRECONDITION_FAILED` for an API group that cannot be read.
+   */
+  async select({ metadata: { namespace }, spec }: Placement): Promise<{
+    readonly objects: readonly SelectedOnHub[];
+    readonly problem?: string;
+  }> {
+    const kinds = this.#kinds;
+    const input: SelectionInput = { namespace, spec, kinds, rules: placementRules() };
+    const problems = checkSelectors(input);
+    if (problems.length > 0) return { objects: [], problem: problemText(problems) };
+    const { kinds: needed, unknown } = neededKinds(input);
+    const [broken] = kinds.broken;
+    if (broken !== undefined)
+      throw new FleetError("PRECONDITION_FAILED", unreadable(broken), { retriable: true });
+    const within = onlyNamespace(input);
+    const lists = await Promise.all(
+      needed.map(
+        async (of) => [kindKey(of), await this.#read(of, of.namespaced ? within : undefined)] as const,
+      ),
     );
-  const within = onlyNamespace(input);
-  const lists = await Promise.all(
-    needed.map(
-      async (of) =>
-        [kindKey(of), await readKind(hub, of, of.namespaced ? within : undefined, signal)] as const,
-    ),
-  );
-  const objects = new Map(lists);
-  const selection = select(input, (of) => objects.get(kindKey(of)));
-  if (selection.problems.length > 0)
-    throw new FleetError("PRECONDITION_FAILED", problemText(selection.problems));
-  return selection.objects.map((it) => JSON.parse(it.content.json) as KubeObject);
+    const byKind = new Map(lists);
+    const selection = select(input, (of) => byKind.get(kindKey(of)));
+    const objects = selection.objects.flatMap(({ id, content }) => {
+      const of = kinds.find(nameOf(id));
+      const object =
+        of === undefined ? undefined : byKind.get(kindKey(of))?.get(objectKey(id.namespace, id.name ?? ""));
+      if (of === undefined || object === undefined) return [];
+      const { content: _, ...whole } = object;
+      return [{ of, object: whole, content: JSON.parse(content.json) as KubeObject }];
+    });
+    const [unserved] = unknown;
+    if (unserved !== undefined) return { objects, problem: unreadable(unserved.group) };
+    const found = selection.problems;
+    return { objects, ...(found.length === 0 ? {} : { problem: problemText(found) }) };
+  }
+
+  #read(of: Resource, namespace: string | undefined): Promise<KindObjects> {
+    const key = `${kindKey(of)} ${namespace ?? ""}`;
+    const known = this.#lists.get(key);
+    if (known !== undefined) return known;
+    const reading = readKind(this.#hub, of, namespace, this.#signal);
+    this.#lists.set(key, reading);
+    return reading;
+  }
+}
+
+function unreadable(group: string): string {
+  return `API group ${group} cannot be read at present, so it is unknown what the placement selects; try again later`;
+}
+
+function nameOf({
+  group = "",
+  version,
+  kind,
+}: ResourceIdentifier): Pick<Resource, "group" | "version" | "kind"> {
+  return { group, version, kind };
 }
 
 /** The one namespace whose objects are selected; undefined if there may be several. */

@@ -5,6 +5,7 @@ import type { ServiceAccount } from "@fairlead/kube/api/core/v1/types.ts";
 import {
   bootstrapUser,
   CERTIFICATE_SECONDS,
+  LIFE_ANNOTATION,
   isMemberUserLike,
   MEMBERS_GROUP,
   parseMemberUser,
@@ -205,6 +206,8 @@ export function accountEndsMs(
   limits: { readonly fetchMs: number; readonly lifeMs: number },
 ): number {
   const madeMs = Date.parse(account.metadata.creationTimestamp ?? "");
-  const lastMs = (Number.isNaN(madeMs) ? 0 : madeMs) + limits.lifeMs;
+  const seconds = Number(account.metadata.annotations?.[LIFE_ANNOTATION] ?? "");
+  const lifeMs = Number.isSafeInteger(seconds) && seconds > 0 ? seconds * 1000 : limits.lifeMs;
+  const lastMs = (Number.isNaN(madeMs) ? 0 : madeMs) + lifeMs;
   return issuedAtMs === undefined ? lastMs : Math.min(lastMs, issuedAtMs + limits.fetchMs);
 }

@@ -22,7 +22,8 @@ import type { CompileHealth } from "#placement/work/health.ts";
 import type { Probe } from "../probes/tcp.ts";
 import { followAuthority } from "./authority.ts";
 import { keepCertificate, obtainCertificate } from "./certificate.ts";
-import { AccessHolder } from "./holder.ts";
+import { AccessHolder, hubConfig } from "./holder.ts";
+import { followNextHub } from "./next-hub.ts";
 import { type HubAccess, isChangedByOthers, isSameHub, readHubSecret } from "#api/fairlead.dev/hub-secret.ts";
 import { keepToken } from "./token.ts";
 
@@ -183,15 +184,6 @@ function untilCertified(secrets: Informer<Secret>, changed: AbortSignal, signal:
   return untilAborted(AbortSignal.any([changed, signal]));
 }
 
-function hubConfig({ cluster, server, ca }: HubAccess, holder: AccessHolder): ClusterConfig {
-  return {
-    name: `hub of ${cluster}`,
-    server,
-    ...defined({ ca }),
-    credentials: holder,
-  };
-}
-
 /** Until the Secret goes or names another hub, or the hub was restored from a backup. */
 async function runSession(
   options: AgentOptions,
@@ -247,7 +239,8 @@ async function runSession(
     );
     log.info("taking part in the fleet");
     onMember(member);
-    await untilAborted(running);
+    const { internalMembers } = member.session.mailbox;
+    await followNextHub({ ...parts, internalMembers, connectHub }, running);
     onMember(undefined);
   } catch (error) {
     if (!running.aborted && !hasCode(error, "ABORTED")) throw error;

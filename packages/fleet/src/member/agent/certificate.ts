@@ -41,7 +41,7 @@ export interface Asking {
  */
 export async function obtainCertificate(asking: Asking, signal: AbortSignal): Promise<CertificatePair> {
   const { local } = asking;
-  const key = await ensureNextKey(local, signal);
+  const key = await ensureKey(local, HUB_KEYS.nextKey, signal);
   try {
     const cert = await requestCertificate(asking, key, signal);
     const fields = {
@@ -61,22 +61,32 @@ export async function obtainCertificate(asking: Asking, signal: AbortSignal): Pr
   }
 }
 
-async function ensureNextKey(local: KubeClient, signal: AbortSignal): Promise<string> {
+/** A key that outlives this process. @param name - Of the Secret's key that holds it. */
+export async function ensureKey(
+  local: KubeClient,
+  name: typeof HUB_KEYS.nextKey | typeof HUB_KEYS.nextHubKey,
+  signal: AbortSignal,
+): Promise<string> {
   let key = "";
   await changeHubSecret(
     local,
     (field) => {
-      key = field(HUB_KEYS.nextKey);
+      key = field(name);
       if (key !== "") return undefined;
       key = generatePrivateKey();
-      return { [HUB_KEYS.nextKey]: key };
+      return { [name]: key };
     },
     signal,
   );
   return key;
 }
 
-async function requestCertificate(asking: Asking, key: string, signal: AbortSignal): Promise<string> {
+/** @throws {FleetError} `API_FORBIDDEN` if the hub denies the request, with its message. */
+export async function requestCertificate(
+  asking: Omit<Asking, "local">,
+  key: string,
+  signal: AbortSignal,
+): Promise<string> {
   const { hub, cluster, user, deps } = asking;
   const digest = createHash("sha256").update(publicKeyOf(key)).digest("hex").slice(0, 20);
   const name = `fleet-member-${cluster}-${digest}`;

@@ -1,4 +1,5 @@
-import type { Credential, Credentials } from "@fairlead/kube/config/config.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import type { ClusterConfig, Credential, Credentials } from "@fairlead/kube/config/config.ts";
 import { isSameBundle } from "@fairlead/base/pki/bundle.ts";
 import type { HubAccess } from "#api/fairlead.dev/hub-secret.ts";
 
@@ -41,4 +42,9 @@ function credentialOf({ proof, ca }: HubAccess): Credential {
   return proof.kind === "certificate"
     ? { certificate: proof.pair.cert, key: proof.pair.key, ...by }
     : { token: proof.token, ...by };
+}
+
+/** The hub as a client connects to it. */
+export function hubConfig({ cluster, server, ca }: HubAccess, holder: AccessHolder): ClusterConfig {
+  return { name: `hub of ${cluster}`, server, ...defined({ ca }), credentials: holder };
 }

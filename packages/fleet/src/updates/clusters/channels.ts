@@ -1,3 +1,4 @@
+import { firstUid } from "#domain/first-uid.ts";
 import { createHash } from "node:crypto";
 import type {
   AutoUpgradeProfile,
@@ -140,7 +141,9 @@ export function runOfProfile(
   { metadata, spec, status }: AutoUpgradeProfile,
   { update, versions }: Extract<ChannelDecision, { is: "upgrade" }>,
 ): UpdateRun {
-  const hash = createHash("sha256").update(JSON.stringify([metadata.uid, versions, status?.lastTriggeredAt]));
+  const hash = createHash("sha256").update(
+    JSON.stringify([firstUid({ metadata }), versions, status?.lastTriggeredAt]),
+  );
   return {
     metadata: { name: `${metadata.name.slice(0, 39)}-${hash.digest("hex").slice(0, 10)}` },
     spec: {

@@ -1,3 +1,4 @@
+import { firstUid } from "#domain/first-uid.ts";
 import { createHash } from "node:crypto";
 import { defined } from "@fairlead/base/defined.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
@@ -46,7 +47,7 @@ export function passGates(walk: Walk, gates: readonly UpdateGateStatus[] = [], p
 }
 
 function passGate(walk: Walk, gate: UpdateGateStatus, place: GatePlace): void {
-  const id = gate.gateId ?? gateId(walk.run.metadata.uid ?? "", place, gate.displayName);
+  const id = gate.gateId ?? gateId(firstUid(walk.run) ?? "", place, gate.displayName);
   gate.gateId = id;
   setState(walk, gate.status, "Pending");
   const state = walk.facts.gateState(id);
@@ -110,7 +111,7 @@ function wantedGate(
   place: GatePlace,
 ): WantedGate | undefined {
   if (gate.gateId === undefined) return undefined;
-  const { name, uid = "" } = run.metadata;
+  const { name } = run.metadata;
   const { state } = gate.status;
   const { type = "Approval" } = configurationOf(status.strategy, place, gate.displayName) ?? {};
   const dueMs = dueAt(status, gate, place);
@@ -119,7 +120,7 @@ function wantedGate(
     spec: {
       displayName: gate.displayName,
       gateType: type,
-      target: { id: uid, updateRunProperties: { name, ...place } },
+      target: { id: firstUid(run) ?? "", updateRunProperties: { name, ...place } },
       ...defined({ scheduledStartTime: dueMs === undefined ? undefined : timestamp(dueMs) }),
       state: state === "Completed" || state === "Skipped" ? state : "Pending",
     },

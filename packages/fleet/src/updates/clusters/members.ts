@@ -1,3 +1,4 @@
+import { firstUid } from "#domain/first-uid.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 import type {
@@ -27,7 +28,7 @@ export type Decision =
   | { readonly is: "fail"; readonly code: string; readonly message: string };
 
 export function operationIdOf(run: UpdateRun, attempt: number): string {
-  return `${run.metadata.uid ?? run.metadata.name}-${attempt}`;
+  return `${firstUid(run) ?? run.metadata.name}-${attempt}`;
 }
 
 export function windowOf(walk: Walk, member: UpdateMember | undefined): WindowState {

@@ -1,3 +1,4 @@
+import { firstUid } from "#domain/first-uid.ts";
 import { BEFORE_UPDATE_RUN_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { ResourceBinding } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type {
@@ -23,12 +24,12 @@ export function previousOf(run: StagedUpdateRun, { spec }: ResourceBinding): str
     resourceOverrideSnapshots,
     clusterResourceOverrideSnapshots,
   };
-  return JSON.stringify({ run: run.metadata.uid, version });
+  return JSON.stringify({ run: firstUid(run), version });
 }
 
 function remembered(run: StagedUpdateRun, { metadata }: ResourceBinding): Version | undefined {
   const value = parsed(metadata.annotations?.[BEFORE_UPDATE_RUN_ANNOTATION]);
-  if (!isObject(value) || value["run"] !== run.metadata.uid || !isObject(value["version"])) return undefined;
+  if (!isObject(value) || value["run"] !== firstUid(run) || !isObject(value["version"])) return undefined;
   const { resourceSnapshotName } = value["version"];
   return typeof resourceSnapshotName === "string" ? (value["version"] as unknown as Version) : undefined;
 }

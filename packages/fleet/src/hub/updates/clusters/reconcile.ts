@@ -1,3 +1,4 @@
+import { firstUid } from "#domain/first-uid.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -80,7 +81,8 @@ async function reconcile(
 ): Promise<ReconcileResult | void> {
   const { client, informers, events, deps } = parts;
   const run = informers.updateRuns.store.get(key);
-  await removeGates(client, informers, { name: splitKey(key).name, uid: run?.metadata.uid }, signal);
+  const uid = run === undefined ? undefined : firstUid(run);
+  await removeGates(client, informers, { name: splitKey(key).name, uid }, signal);
   const nowMs = clockOfServer(client, deps.clock).now();
   const members = membersOf(informers);
   const isSilent = silentIn(informers);
