@@ -113,14 +113,11 @@ class Pass {
     const { target } = this.#options;
     const { of, key, object } = item;
     if (isDeleting(object) && (object.metadata.finalizers ?? []).length === 0) return;
-    const known =
-      this.#here.get(itemKey(of, key))?.object ??
-      (await target.client.find(of, key, { signal: target.signal }));
-    const present =
-      known === undefined
-        ? undefined
-        : ({ ...known, apiVersion: object.apiVersion, kind: object.kind } as KubeObject);
-    const { object: after, isWritten } = await writeObject(target, this.#wanted(item), present);
+    const { object: after, isWritten } = await writeObject(
+      target,
+      this.#wanted(item),
+      await this.#present(item),
+    );
     this.#note(item, after);
     const reported = await this.#copyStatus(item, after);
     const managers = managersFor(object.metadata, this.#uids);
@@ -129,6 +126,15 @@ class Pass {
     if (isNew && !isRenewed(item)) this.written += 1;
     if (isDeleting(object) && !isDeleting(after))
       await target.client.delete(of, key, { signal: target.signal });
+  }
+
+  /** Objects that placements select are not known here before their placements are. */
+  async #present({ of, key, object }: Item): Promise<KubeObject | undefined> {
+    const { client, signal } = this.#options.target;
+    const known = this.#here.get(itemKey(of, key))?.object ?? (await client.find(of, key, { signal }));
+    return known === undefined
+      ? undefined
+      : ({ ...known, apiVersion: object.apiVersion, kind: object.kind } as KubeObject);
   }
 
   #wanted(item: Item): Wanted {

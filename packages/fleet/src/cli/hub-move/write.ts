@@ -67,7 +67,7 @@ async function createObject({ client, deps, signal }: Target, { of, object }: Wa
 }
 
 /** What the API server allocated stays. */
-const ALLOCATED = ["clusterIP", "clusterIPs", "healthCheckNodePort"];
+const ALLOCATED = new Set(["clusterIP", "clusterIPs", "healthCheckNodePort"]);
 
 function over(present: KubeObject, object: KubeObject): KubeObject {
   const { uid, resourceVersion, ownerReferences } = present.metadata;
@@ -79,7 +79,7 @@ function over(present: KubeObject, object: KubeObject): KubeObject {
   const after = { ...object, metadata };
   if (object.kind !== "Service" || !("spec" in object) || !("spec" in present)) return after;
   const { spec } = present;
-  const kept = isObject(spec) ? Object.entries(spec).filter(([name]) => ALLOCATED.includes(name)) : [];
+  const kept = isObject(spec) ? Object.entries(spec).filter(([name]) => ALLOCATED.has(name)) : [];
   return { ...after, spec: { ...Object.fromEntries(kept), ...(object.spec as object) } } as KubeObject;
 }
 
@@ -96,7 +96,7 @@ export async function writeManagers(
 }
 
 function withoutTimes(entries: readonly ManagedFieldsEntry[]): readonly string[] {
-  return entries.map(({ time: _, ...rest }) => jsonKey(rest)).toSorted();
+  return entries.map(({ time: _time, ...rest }) => jsonKey(rest)).toSorted();
 }
 
 export async function writeStatus(
