@@ -37,11 +37,15 @@ export function electedHub({ name, config }: TestCluster, leaseSeconds: number):
   });
 }
 
-/** What was withdrawn or made anew in a member, of what it had when the watch began. */
+const MARK = "test/mark";
+
+/** What was withdrawn or deleted in a member, of what it had when the watch began. */
 export class Witness implements AsyncDisposable {
   readonly seen: string[] = [];
   readonly #stop = new AbortController();
   readonly #running: Promise<void>[] = [];
+  readonly #marks: ((mark: string) => Promise<void>)[] = [];
+  #round = 0;
 
   static async of(name: string, client: KubeClient, namespaces: readonly string[]): Promise<Witness> {
     const witness = new Witness();
@@ -69,6 +73,16 @@ export class Witness implements AsyncDisposable {
       of === ENDPOINT_SLICES ? addressesOf([it as EndpointSlice]) : [];
     const known = new Map(items.filter(isMeant).map((it) => [keyOf(it), addresses(it)]));
     const signal = this.#stop.signal;
+    const [first] = items.filter(isMeant);
+    const received = new Map<string, () => void>();
+    if (first !== undefined)
+      this.#marks.push(async (mark) => {
+        const seen = Promise.withResolvers<void>();
+        received.set(mark, seen.resolve);
+        await client.mergePatch(of, keyOf(first), { metadata: { annotations: { [MARK]: mark } } });
+        await seen.promise;
+        await client.mergePatch(of, keyOf(first), { metadata: { annotations: { [MARK]: null } } });
+      });
     const watch = async (): Promise<void> => {
       for await (const { type, object } of client.watch(
         of,
@@ -76,6 +90,7 @@ export class Witness implements AsyncDisposable {
         signal,
       )) {
         if (type === "ERROR" || type === "BOOKMARK" || !known.has(keyOf(object))) continue;
+        received.get(object.metadata.annotations?.[MARK] ?? "")?.();
         const now = addresses(object);
         const gone = (known.get(keyOf(object)) ?? []).filter((it) => !now.includes(it));
         if (type === "DELETED") this.seen.push(`${name}: ${of.kind} ${keyOf(object)} deleted`);
@@ -84,6 +99,12 @@ export class Witness implements AsyncDisposable {
       }
     };
     this.#running.push(watch().catch(() => {}));
+  }
+
+  /** Resolves when each watch has received all that happened until now. */
+  async caughtUp(): Promise<void> {
+    this.#round += 1;
+    await Promise.all(this.#marks.map((it) => it(String(this.#round))));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -28,7 +28,7 @@ export interface LeaderElectionOptions {
   readonly isEquivalentHolder?: (holder: string) => boolean;
 }
 
-/** Annotation of a Lease: while it is there, nobody leads. A leader stops, and then releases the Lease. Its value says why. */
+/** Annotation of a Lease: while it is there, no candidate leads. A leader stops, and then releases the Lease. Its value says why. */
 export const PAUSED_ANNOTATION = "fairlead.dev/paused";
 
 /** Source of the numbers and rules: client-go, tools/leaderelection. */

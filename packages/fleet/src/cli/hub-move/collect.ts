@@ -58,7 +58,7 @@ export function isFleetKind(of: Resource): of is FleetKind {
   return "hasStatus" in of;
 }
 
-/** In the namespaces of members and views, beside the fleet's kinds. Leases say since when a member has been silent. */
+/** In the namespaces of members and views, in addition to the fleet's kinds. Leases say since when a member has been silent. */
 const IN_MAILBOXES: readonly Resource[] = [SERVICE_ACCOUNTS, RESOURCE_QUOTAS, ROLES, ROLE_BINDINGS, LEASES];
 /** Made by each API server itself, or by the move. */
 const NOT_COPIED = new Set(["default", NEXT_HUB]);

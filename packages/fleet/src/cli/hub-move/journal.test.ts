@@ -12,7 +12,7 @@ it.each([
   ["Retired", "Active", "send"],
   ["Active", "Retired", "copy"],
   ["Sending", "Retired", "copy"],
-] as const)("a move in states %s and %s goes on with %s", (from, to, kind) => {
+] as const)("a move in states %s and %s continues with %s", (from, to, kind) => {
   expect(planMove(from, to).kind).toBe(kind);
 });
 

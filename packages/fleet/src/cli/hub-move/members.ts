@@ -46,7 +46,7 @@ const LOOK_MS = 500;
 /** A member renews its Lease three times within 15 s: one that did not for so long is away. Unit: milliseconds. */
 const AWAY_MS = 20_000;
 
-/** Tells the members of `from` where the fleet is now, each by its own mailbox, and gives them credentials there. */
+/** Announces to the members of `from` where the fleet is now, each by its own mailbox, and gives them credentials there. */
 export async function callMembers(
   { from, to, deps, signal }: Move,
   names: readonly string[],
@@ -112,7 +112,7 @@ async function offer(
   );
 }
 
-/** No member is told to leave this hub any longer. */
+/** Withdraws what asks members to leave this hub. */
 export async function recallMembers({ client }: Side, signal: AbortSignal): Promise<void> {
   const { items } = await client.list(INTERNAL_MEMBER_CLUSTERS, { signal });
   await inParallel(items, CONCURRENCY, async ({ metadata: { name, namespace = "", annotations } }) => {
@@ -173,7 +173,7 @@ export async function whereMembersAre({ from, to, signal }: Move): Promise<Whith
  */
 export async function awaitMembers(
   move: Move,
-  timeoutMs: number,
+  { timeoutMs, awayMs = AWAY_MS }: { readonly timeoutMs: number; readonly awayMs?: number | undefined },
   onMoved: (name: string) => void,
 ): Promise<Whither & { readonly present: readonly string[] }> {
   const { from, deps, signal } = move;
@@ -192,7 +192,7 @@ export async function awaitMembers(
       const time = seen.get(mailboxOf(name));
       const known = renewed.get(name);
       if (known?.time !== time || known === undefined) renewed.set(name, { time, atMs: clock.monotonic() });
-      return clock.monotonic() - (renewed.get(name)?.atMs ?? 0) < AWAY_MS;
+      return clock.monotonic() - (renewed.get(name)?.atMs ?? 0) < awayMs;
     });
     if (present.length === 0 || clock.monotonic() - began >= timeoutMs) return { ...now, present };
     await delay(clock, LOOK_MS, signal);

@@ -36,7 +36,10 @@ export interface MoveOptions extends Move {
   readonly hubCa?: string;
   /** Refuses to begin a move: there is one to go back from. */
   readonly isBack?: boolean;
+  /** How long members may take to switch. Unit: milliseconds. */
   readonly timeoutMs: number;
+  /** Silence after which a member is not waited for. Unit: milliseconds. Default: 20 s. */
+  readonly awayMs?: number;
   readonly progress: (step: string) => void;
 }
 
@@ -195,7 +198,7 @@ async function sendMembers(options: MoveOptions): Promise<Moved> {
     moved,
     staying: left,
     present,
-  } = await awaitMembers(options, timeoutMs, (name) => progress(`${name} is with ${to.who}`));
+  } = await awaitMembers(options, options, (name) => progress(`${name} is with ${to.who}`));
   if (present.length === 0) return { moved, away: left };
   const [first = ""] = present;
   const why = await problemOf(from, first, signal);

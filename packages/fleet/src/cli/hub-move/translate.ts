@@ -94,8 +94,8 @@ function generationFor(value: number, { there, here }: Generations): number {
 }
 
 /**
- * Who owns which fields, so that appliers can later remove what they applied there. Undefined if nobody applied: then the owner does
- * not matter.
+ * The owners of fields, so that appliers can later remove what they applied there. Undefined without appliers: then the owner does not
+ * matter.
  */
 export function managersFor(metadata: ObjectMeta, uids: Uids): ManagedFieldsEntry[] | undefined {
   const entries = metadata.managedFields ?? [];

@@ -109,7 +109,7 @@ export async function writeStatus(
   return client.update(of, { ...present, status } as KubeObject, { subresource: "status", signal });
 }
 
-/** At once, whoever holds it: nobody acts on what a hub has that is paused. */
+/** At once, with its finalizers: no program acts on the objects of a hub that is paused. */
 export async function removeObject(
   { client, signal }: Target,
   item: Pick<Item, "of" | "key" | "object">,
