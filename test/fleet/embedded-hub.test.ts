@@ -8,6 +8,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { exec, start } from "@fairlead/base/exec.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
@@ -17,16 +19,35 @@ import {
   exportBy,
   sliceOf,
   startFleet,
+  testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { Witness } from "../support/hub-move.ts";
+import { RunsInProgress } from "../support/runs-in-progress.ts";
 import { eventually } from "../support/waiting.ts";
 
 const MAIN = fileURLToPath(new URL("../../packages/fairlead/src/main.ts", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "embedded-hub-"));
 const kubeconfig = join(folder, "admin.kubeconfig");
+const MEMBERS = ["a", "b"];
 let fleet: TestFleet;
 let hub: ChildProcess | undefined;
+let hubOfCluster: ChildProcess | undefined;
+let runs: RunsInProgress;
 let port = "0";
+
+async function startProgram(args: readonly string[]): Promise<ChildProcess> {
+  const program = start(process.execPath, [MAIN, ...args], {
+    stdio: ["ignore", "inherit", "inherit", "pipe"],
+  });
+  const ready = program.stdio[3];
+  if (ready === null || ready === undefined) throw new Error("no pipe");
+  const ended = once(program, "exit").then(() =>
+    Promise.reject(new Error("the program ended before it was ready")),
+  );
+  await Promise.race([once(ready, "data"), ended]);
+  return program;
+}
 
 async function startHub(): Promise<void> {
   const args = [
@@ -41,18 +62,14 @@ async function startHub(): Promise<void> {
     "--log-level",
     "error",
   ];
-  hub = start(process.execPath, [MAIN, ...args], { stdio: ["ignore", "inherit", "inherit", "pipe"] });
-  const ready = hub.stdio[3];
-  if (ready === null || ready === undefined) throw new Error("no pipe");
-  const ended = once(hub, "exit").then(() => Promise.reject(new Error("the hub ended before it was ready")));
-  await Promise.race([once(ready, "data"), ended]);
+  hub = await startProgram(args);
   port = /https:\/\/127\.0\.0\.1:(\d+)/.exec(readFileSync(kubeconfig, "utf8"))?.[1] ?? "";
 }
 
-async function stopHub(signal: NodeJS.Signals): Promise<void> {
-  if (hub === undefined || hub.exitCode !== null) return;
-  hub.kill(signal);
-  await once(hub, "exit");
+async function stopHub(signal: NodeJS.Signals, program = hub): Promise<void> {
+  if (program === undefined || program.exitCode !== null) return;
+  program.kill(signal);
+  await once(program, "exit");
 }
 
 const fairlead = (...args: readonly string[]) => exec(process.execPath, [MAIN, ...args]);
@@ -63,11 +80,13 @@ const imported = (want: readonly string[]) =>
   });
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: ["a", "b"], join: [] });
+  fleet = await startFleet({ members: MEMBERS, join: [], placement: true, upgradable: MEMBERS });
+  await fleet.hubProgram.stop();
   await startHub();
 }, 60_000);
 afterAll(async () => {
   await stopHub("SIGKILL");
+  await stopHub("SIGKILL", hubOfCluster);
   await fleet[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -100,6 +119,62 @@ it("is joined by clusters, which use each other's services, and continues where 
   const { stdout } = await fairlead("status", "--hub-kubeconfig", kubeconfig);
   expect(stdout).toMatch(/^a +.*\n(.*\n)*b +/m);
 }, 60_000);
+
+it("places resources on members, and runs updates of both kinds", async () => {
+  await using client = connect(await loadKubeconfig(kubeconfig), testDeps("embedded"));
+  runs = await RunsInProgress.start(client, fleet, MEMBERS);
+  const { stdout } = await fairlead("placement", "status", "web", "--kubeconfig", kubeconfig);
+  expect(stdout).toMatch(/^a +/m);
+}, 60_000);
+
+it("is left by its fleet for a hub on a cluster by a command; one that is killed is repeated, or goes back", async () => {
+  const cluster = fleet.hub.server.kubeconfig;
+  hubOfCluster = await startProgram([
+    "hub",
+    "--kubeconfig",
+    cluster,
+    "--ready-fd",
+    "3",
+    "--log-level",
+    "error",
+  ]);
+  const witnesses = await Promise.all(MEMBERS.map((it) => Witness.of(it, fleet.client(it), ["work", "web"])));
+  const command = ["hub", "move", "--from", kubeconfig, "--to", cluster];
+  expect((await fairlead(...command, "--dry-run")).stdout).toContain("call 2 members to the hub at");
+  await killedWhen("paused the programs", command);
+  await fairlead(...command, "--back");
+  await killedWhen("has the fleet", command);
+  const { stdout } = await fairlead(...command, "-o", "json");
+  expect(JSON.parse(stdout)).toEqual({ moved: MEMBERS, away: [] });
+  // The former hub is not needed any more.
+  await stopHub("SIGTERM");
+  await runs.finish(fleet.hub.client);
+  for (const it of witnesses) await it.caughtUp();
+  await startHub();
+  await fairlead(...command, "--back");
+  await stopHub("SIGTERM", hubOfCluster);
+  const slice = sliceOf({ addresses: ["10.1.0.1", "10.1.0.2", "10.1.0.3"] });
+  await fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey("work", slice.metadata.name), {
+    endpoints: slice.endpoints,
+  });
+  await imported(["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
+  for (const it of witnesses) {
+    await it.caughtUp();
+    await it[Symbol.asyncDispose]();
+  }
+  expect(witnesses.flatMap((it) => it.seen)).toEqual([]);
+}, 180_000);
+
+/** As a power cut does, when the command has said `said`. */
+async function killedWhen(said: string, args: readonly string[]): Promise<void> {
+  const moving = start(process.execPath, [MAIN, ...args], { stdio: ["ignore", "inherit", "pipe"] });
+  let text = "";
+  for await (const data of moving.stderr ?? []) {
+    text += String(data);
+    if (text.includes(said)) moving.kill("SIGKILL");
+  }
+  expect(text).toContain(said);
+}
 
 it.each([
   [["--embedded"], "--embedded needs --data"],

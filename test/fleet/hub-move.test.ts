@@ -8,29 +8,18 @@ import {
 import { HUB_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
 import { MOVE_JOURNAL } from "@fairlead/fleet/api/fairlead.dev/hub-move.ts";
 import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
-import {
-  GATES,
-  UPDATE_GROUP_LABEL,
-  UPDATE_RUNS,
-  UPGRADER_ANNOTATION,
-} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import { GATES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import {
   CLUSTER_RESOURCE_BINDINGS,
   CLUSTER_RESOURCE_PLACEMENTS,
   CLUSTER_RESOURCE_SNAPSHOTS,
   CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
-import {
-  CLUSTER_APPROVAL_REQUESTS,
-  CLUSTER_STAGED_UPDATE_RUNS,
-  CLUSTER_STAGED_UPDATE_STRATEGIES,
-} from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { HUB_ACCESS, HUB_PLACEMENT_ACCESS } from "@fairlead/fleet/authz/programs.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
-import { CRON_JOBS, type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
-import { CONFIG_MAPS, NAMESPACES, NODES, type Secret, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { CONFIG_MAPS, NAMESPACES, type Secret, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -49,6 +38,7 @@ import {
   type TestFleet,
 } from "../support/fleet.ts";
 import { electedHub, Mortal, moveBetween, Witness } from "../support/hub-move.ts";
+import { RunsInProgress } from "../support/runs-in-progress.ts";
 import { isFull, sampleOf } from "../support/sample.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
@@ -77,10 +67,8 @@ beforeAll(async () => {
     await exportBy("mcs", fleet.client(name));
   }
   await ensureNamespace(fleet.client("c"), "work");
-  for (const name of ["shop", "web"]) {
-    await one.client.create(NAMESPACES, { metadata: { name } });
-    await one.client.create(CONFIG_MAPS, { metadata: { namespace: name, name: "config" }, data: { v: "0" } });
-  }
+  await one.client.create(NAMESPACES, { metadata: { name: "shop" } });
+  await one.client.create(CONFIG_MAPS, { metadata: { namespace: "shop", name: "config" }, data: { v: "0" } });
   const labels = { app: "web" };
   const template = { metadata: { labels }, spec: { containers: [{ name: "web", image: "nginx" }] } };
   await one.client.create(DEPLOYMENTS, {
@@ -91,10 +79,6 @@ beforeAll(async () => {
   await one.client.create(CLUSTER_RESOURCE_PLACEMENTS, {
     metadata: { name: "shop" },
     spec: { resourceSelectors: selecting("shop") },
-  });
-  await one.client.create(CLUSTER_RESOURCE_PLACEMENTS, {
-    metadata: { name: "web" },
-    spec: { resourceSelectors: selecting("web"), strategy: { type: "External" } },
   });
   await Promise.all(MEMBERS.map((name) => placed(name, "0")));
   await imported(["10.1.0.1", "10.1.0.2", "10.2.0.1", "10.2.0.2"]);
@@ -160,103 +144,6 @@ async function undisturbed(body: () => Promise<void>): Promise<void> {
   expect(await identities()).toEqual(before);
 }
 
-/** An update run whose first member is being upgraded, and a staged run that waits for an approval after its first stage. */
-async function startRuns(hub: KubeClient): Promise<Job> {
-  const { gitVersion } = (await fleet.client("a").request("GET", "/version")) as { gitVersion: string };
-  version = gitVersion.replace(/^v|\+.*$/g, "");
-  const containers = [{ name: "upgrade", image: "example/upgrade" }];
-  const jobTemplate = { spec: { template: { spec: { restartPolicy: "Never" as const, containers } } } };
-  for (const name of MEMBERS) {
-    const client = fleet.client(name);
-    await client.create(NODES, { metadata: { name: "n1" } });
-    await setNode(
-      name,
-      version.replace(/\.(\d+)\.\d+$/, (_all, minor) => `.${Number(minor) - 1}.7`),
-    );
-    await client.create(CRON_JOBS, {
-      metadata: { namespace: "fleet-system", name: "upgrade" },
-      spec: { schedule: "0 0 1 1 *", suspend: true, jobTemplate },
-    });
-    const labels = { [UPDATE_GROUP_LABEL]: name, stage: name === "a" ? "canary" : "all" };
-    const annotations = { [UPGRADER_ANNOTATION]: "Job:upgrade" };
-    await hub.mergePatch(MEMBER_CLUSTERS, named(name), { metadata: { labels, annotations } });
-  }
-  const stage = (name: string) => ({ name, labelSelector: { matchLabels: { stage: name } } });
-  const stages = [{ ...stage("canary"), afterStageTasks: [{ type: "Approval" as const }] }, stage("all")];
-  await hub.create(CLUSTER_STAGED_UPDATE_STRATEGIES, { metadata: { name: "canary" }, spec: { stages } });
-  await hub.create(CLUSTER_STAGED_UPDATE_RUNS, {
-    metadata: { name: "staged" },
-    spec: { placementName: "web", stagedRolloutStrategyName: "canary", state: "Run" },
-  });
-  const after = [{ displayName: "fine", type: "Approval" as const }];
-  const strategy = {
-    stages: [
-      { name: "canary", groups: [{ name: "a" }], afterGates: after },
-      { name: "all", groups: [{ name: "b" }] },
-    ],
-  };
-  await hub.create(UPDATE_RUNS, {
-    metadata: { name: "nodes" },
-    spec: {
-      strategy,
-      managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: version } },
-      state: "Run",
-    },
-  });
-  await web("a");
-  await eventually(hub, CLUSTER_APPROVAL_REQUESTS, (all) => all.length === 1);
-  const [job] = await eventually(fleet.client("a"), JOBS, (all) => all.length === 1);
-  if (job === undefined) throw new Error("unreachable");
-  return job;
-}
-
-let version = "";
-const setNode = (member: string, kubeletVersion: string): Promise<unknown> =>
-  fleet
-    .client(member)
-    .mergePatch(
-      NODES,
-      named("n1"),
-      { status: { nodeInfo: { kubeletVersion: `v${kubeletVersion}` } } },
-      { subresource: "status" },
-    );
-const web = (name: string): Promise<unknown> =>
-  eventuallyOne(fleet.client(name), CONFIG_MAPS, objectKey("web", "config"), () => true);
-
-/** As the controller of Jobs does when the pods of a Job have ended. */
-async function endJob(job: Job): Promise<void> {
-  await setNode("a", version);
-  const now = new Date().toISOString();
-  const conditions = ["SuccessCriteriaMet", "Complete"].map((type) => ({
-    type,
-    status: "True",
-    lastTransitionTime: now,
-  }));
-  const status = {
-    startTime: now,
-    completionTime: now,
-    succeeded: 1,
-    uncountedTerminatedPods: {},
-    conditions,
-  };
-  await fleet.client("a").mergePatch(JOBS, keyOf(job), { status }, { subresource: "status" });
-}
-
-async function approve(hub: KubeClient): Promise<void> {
-  const [request] = (await hub.list(CLUSTER_APPROVAL_REQUESTS)).items;
-  if (request === undefined) throw new Error("there is no request");
-  const condition = {
-    type: "Approved",
-    status: "True" as const,
-    reason: "ByUser",
-    message: "",
-    lastTransitionTime: new Date().toISOString(),
-    observedGeneration: request.metadata.generation ?? 0,
-  };
-  const status = { conditions: [...(request.status?.conditions ?? []), condition] };
-  await hub.mergePatch(CLUSTER_APPROVAL_REQUESTS, keyOf(request), { status }, { subresource: "status" });
-}
-
 let content = 0;
 /** What changes on the hub, and in a member, arrives in all members. */
 async function works(hub: TestCluster): Promise<void> {
@@ -309,20 +196,11 @@ describe("a fleet", () => {
   }, 90_000);
 
   it("goes back while runs are in progress and wait for approval: they continue, and no upgrade begins twice", async () => {
-    const job = await startRuns(two.client);
+    const runs = await RunsInProgress.start(two.client, fleet, MEMBERS);
     await undisturbed(async () => {
       expect(await moveBetween(two, one, { isBack: true })).toEqual({ moved: MEMBERS, away: [] });
     });
-    await endJob(job);
-    const [gate] = await eventually(one.client, GATES, (all) => all.length === 1);
-    await one.client.mergePatch(GATES, named(gate?.metadata.name ?? ""), { spec: { state: "Completed" } });
-    await eventually(fleet.client("b"), JOBS, (all) => all.length === 1);
-    expect((await fleet.client("a").list(JOBS)).items.map((it) => it.metadata.uid)).toEqual([
-      job.metadata.uid,
-    ]);
-    await approve(one.client);
-    for (const name of ["b", "c"]) await web(name);
-    expect((await fleet.client("c").list(JOBS)).items).toEqual([]);
+    await runs.finish(one.client);
     await works(one);
   }, 90_000);
 
