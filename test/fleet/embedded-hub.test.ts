@@ -67,7 +67,7 @@ async function startHub(): Promise<void> {
 }
 
 async function stopHub(signal: NodeJS.Signals, program = hub): Promise<void> {
-  if (program === undefined || program.exitCode !== null) return;
+  if (program === undefined || program.exitCode !== null || program.signalCode !== null) return;
   program.kill(signal);
   await once(program, "exit");
 }

@@ -160,14 +160,17 @@ async function works(hub: TestCluster): Promise<void> {
 }
 
 describe("a fleet", () => {
-  it("does not move to a hub that has other objects by the names of what is placed, and neither hub is changed", async () => {
+  it("does not move to a hub that has other objects where its placements would find them, and neither hub is changed", async () => {
     await ensureNamespace(two.client, "shop");
     await two.client.create(CONFIG_MAPS, {
       metadata: { namespace: "shop", name: "config" },
       data: { v: "other" },
     });
-    await expect(moveBetween(one, two)).rejects.toThrow(/two has other objects.*ConfigMap shop\/config/);
-    await two.client.delete(CONFIG_MAPS, config);
+    await two.client.create(CONFIG_MAPS, { metadata: { namespace: "shop", name: "other" } });
+    await expect(moveBetween(one, two)).rejects.toThrow(
+      /two has other objects.*ConfigMap shop\/config; .* would select there, too: ConfigMap shop\/other/,
+    );
+    for (const name of ["config", "other"]) await two.client.delete(CONFIG_MAPS, objectKey("shop", name));
     const journal = objectKey("fleet-system", MOVE_JOURNAL);
     for (const hub of [one, two]) expect(await hub.client.find(CONFIG_MAPS, journal)).toBeUndefined();
     await expect(moveBetween(one, two, { isBack: true })).rejects.toThrow(

@@ -3,14 +3,15 @@ import { connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { VALIDATING_WEBHOOK_CONFIGURATIONS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
-import { NAMESPACES, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { CONFIG_MAPS, NAMESPACES, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { HUB_STATES, MOVE_JOURNAL } from "@fairlead/fleet/api/fairlead.dev/hub-move.ts";
 import { WEBHOOK_CONFIGURATION, WEBHOOK_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { INTERNAL_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import {
@@ -96,6 +97,16 @@ describe("the webhook of the hub", () => {
     expect(await tries(RESOURCE_OVERRIDES as Resource, "second", { resourceSelectors, policy })).toContain(
       "spec.resourceSelectors",
     );
+  });
+
+  it("admits what another hub has admitted, while its hub gets that one's fleet", async () => {
+    const journal = { metadata: { namespace: "fleet-system", name: MOVE_JOURNAL } };
+    for (const state of HUB_STATES) {
+      await hub.admin.apply(CONFIG_MAPS, { ...journal, data: { state } }, { fieldManager: "test" });
+      const refused = await tries(CLUSTER_RESOURCE_OVERRIDES as Resource, "second", override());
+      expect([state, refused === undefined]).toEqual([state, state === "Receiving"]);
+    }
+    await hub.admin.delete(CONFIG_MAPS, keyOf(journal));
   });
 
   it("admits an override that itself selects the object, and the same by an older version of the API", async () => {

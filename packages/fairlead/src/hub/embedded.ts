@@ -6,9 +6,12 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { createMetrics } from "@fairlead/base/metrics.ts";
 import { parseWhole, PORTS } from "@fairlead/base/program/flags.ts";
 import type { ProgramContext } from "@fairlead/base/program/program.ts";
+import { HUB_LEASE } from "@fairlead/fleet/cli/fleet/hub-program.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { type ClusterConfig, fixedCredentials } from "@fairlead/kube/config/config.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { PAUSED_ANNOTATION } from "@fairlead/kube/election/leader.ts";
 import { installHub } from "#shared/install-hub.ts";
 import { runHub, type HubRun } from "./run.ts";
 
@@ -73,8 +76,11 @@ async function serve({ log }: ProgramContext, flags: EmbeddedFlags, token: strin
   });
 }
 
-async function install(admin: ClusterConfig, { log, signal }: ProgramContext): Promise<void> {
+async function install(admin: ClusterConfig, { log, signal, ready }: ProgramContext): Promise<void> {
   const deps = systemDeps(log, createMetrics());
   await using client = connect(admin, { ...deps, userAgent: "fairlead-hub" });
   await installHub(client, USER, deps, signal);
+  const lease = await client.find(LEASES, HUB_LEASE, { signal });
+  // Its fleet is with another hub: it serves, and its controllers do not run.
+  if (lease?.metadata.annotations?.[PAUSED_ANNOTATION] !== undefined) ready();
 }

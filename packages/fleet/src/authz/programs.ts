@@ -15,6 +15,7 @@ import { DNS_SERVERS } from "#api/fairlead.dev/installed.ts";
 import { CRON_JOBS, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import {
+  CONFIG_MAPS,
   EVENTS,
   NAMESPACES,
   NODES,
@@ -30,6 +31,7 @@ import { PLACEMENT_CRDS } from "#api/placement.kubernetes-fleet.io/crds.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { NETWORK_POLICIES, SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
 import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { MOVE_JOURNAL } from "#api/fairlead.dev/hub-move.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
@@ -399,7 +401,10 @@ export const HUB_WEBHOOK_ACCESS: ProgramAccess = {
     allow(VALIDATING_WEBHOOK_CONFIGURATIONS, ["get", "create", "patch"], { names: [WEBHOOK_CONFIGURATION] }),
     ...WEBHOOK_READS,
   ],
-  system: [allow(SECRETS, ["get", ...WATCH, "create", "patch"], { names: [WEBHOOK_SECRET] })],
+  system: [
+    allow(SECRETS, ["get", ...WATCH, "create", "patch"], { names: [WEBHOOK_SECRET] }),
+    allow(CONFIG_MAPS, ["get"], { names: [MOVE_JOURNAL] }),
+  ],
 };
 
 /** In addition, for a member that applies what is placed: what it may write comes from a ClusterRole of your choice. */

@@ -7,7 +7,7 @@ import { createMetrics } from "@fairlead/base/metrics.ts";
 import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
 import { FakeKubeClient } from "#client/client.fake.ts";
-import { runAsLeader, runAsLeaderOfAll } from "./leader.ts";
+import { PAUSED_ANNOTATION, runAsLeader, runAsLeaderOfAll } from "./leader.ts";
 import { objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -123,6 +123,29 @@ describe("leader election", () => {
     slow.waits = Array.from({ length: 9 }, () => Number.POSITIVE_INFINITY);
     await clock.advance(10_000);
     expect(one.state.leads).toBe(false);
+  });
+
+  it("stops and releases a lease that is paused, and nobody takes it until it is resumed", async () => {
+    const [one, two] = [candidate("one"), candidate("two")];
+    await clock.advance(0);
+    const pause = (why: string | null) =>
+      client.mergePatch(LEASES, objectKey("fleet-system", "hub"), {
+        metadata: { annotations: { [PAUSED_ANNOTATION]: why } },
+      });
+    await pause("the fleet moves");
+    await clock.advance(10_000);
+    expect(lease()?.holderIdentity).toBe("");
+    expect(one.state).toEqual({
+      leads: false,
+      ended: "the lease fleet-system/hub is paused: the fleet moves",
+    });
+    await clock.advance(60_000);
+    expect(two.state.leads).toBe(false);
+    await pause(null);
+    await clock.advance(10_000);
+    expect(two.state.leads).toBe(true);
+    two.stop();
+    await two.running;
   });
 
   it("creates a missing lease, with times of six digits, and renews it", async () => {

@@ -149,7 +149,11 @@ class Candidate {
   async acquire(signal: AbortSignal, others: readonly Candidate[]): Promise<void> {
     this.#deps.log.info("waiting for leadership", { identity: this.#options.identity });
     try {
+      let told = "";
       while (!(await this.#tryOnce(signal))) {
+        const paused = this.#seen?.metadata.annotations?.[PAUSED_ANNOTATION] ?? "";
+        if (paused !== told) this.#deps.log.info("paused", { lease: this.name, why: paused });
+        told = paused;
         // One that cannot be looked at now is looked at in the next round.
         await Promise.all(others.map((it) => it.#look(signal).catch(() => {})));
         await this.#pause(signal);

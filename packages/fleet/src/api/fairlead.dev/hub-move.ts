@@ -2,6 +2,16 @@
 
 /** In `fleet-system` of both hubs: how far a move is (`cli/hub-move/journal.ts`). */
 export const MOVE_JOURNAL = "fairlead-hub-move";
+/**
+ * What that says of its hub. One of the two always has the fleet:
+ *
+ * - `Active`: has the fleet; its program runs. As without a journal.
+ * - `Sending`: has the fleet, and is copied to the other hub; its program is paused.
+ * - `Receiving`: is a copy that may be incomplete; its program is paused.
+ * - `Retired`: the other hub has the fleet; its program is paused, and it tells its members where to go.
+ */
+export const HUB_STATES = ["Active", "Sending", "Receiving", "Retired"] as const;
+export type HubState = (typeof HUB_STATES)[number];
 
 /**
  * Annotation of an InternalMemberCluster: the hub has moved, and the Secret in the same namespace says where. Another value asks the

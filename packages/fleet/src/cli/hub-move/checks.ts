@@ -5,16 +5,14 @@ import { parseMemberUser } from "#api/fairlead.dev/identity.ts";
 import { MAILBOX_PREFIX } from "#api/networking.fleet.azure.com/names.ts";
 import { discoverKinds } from "#placement/selection/discovery.ts";
 import { byText } from "@fairlead/base/text.ts";
-import { sameJson } from "@fairlead/base/json.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
-import type { KubeClient } from "@fairlead/kube/types.ts";
-import { cleaned } from "#placement/selection/cleaning.ts";
 import { checkHub } from "../fleet/checks/hub.ts";
 import { checkPermissions } from "../fleet/checks/permissions.ts";
 import { checkVersion } from "../fleet/checks/version.ts";
 import { type Collection, collect, isFleetKind, isOfFleet, type Item } from "./collect.ts";
+import { conflicts } from "./conflicts.ts";
 import type { Move } from "./members.ts";
 
 /** What is looked at before a fleet is copied. */
@@ -35,18 +33,19 @@ export async function findProblems(
     checkVersion(to, signal),
     checkPermissions(from, everything, signal),
     checkPermissions(to, everything, signal),
-    ...(isFirst ? [checkHub(to, [], deps, signal)] : []),
   ]);
   const failed = findings.filter((it) => it.status === "failed").map((it) => it.message);
+  // Later, the move has paused it.
+  const hub = isFirst ? await checkHub(to, [], deps, signal) : undefined;
+  if (hub !== undefined && hub.status !== "ok") failed.push(hub.message);
   // Without rights, the rest cannot be read.
   if (failed.length > 0) return failed;
   const [there, here] = [await collect(from.client, signal), await collect(to.client, signal)];
-  const problems = [...hubsAsMembers(move, there, uids), ...(await unableMembers(move, there))];
-  if (!isFirst) return problems;
   return [
-    ...problems,
-    ...ownFleet(move, here),
-    ...(await conflicts(move, there)),
+    ...hubsAsMembers(move, there, uids),
+    ...(await unableMembers(move, there)),
+    ...(isFirst ? ownFleet(move, here) : []),
+    ...(await ofOthers(move, there, here)),
     ...(await unserved(move, there)),
   ];
 }
@@ -107,30 +106,17 @@ function ownFleet({ to }: Move, here: Collection): string[] {
   return own.length === 0 ? [] : [`${to.who} has a fleet of its own: ${shown(own)}`];
 }
 
-/** Objects of others by the names of those that placements select. */
-async function conflicts({ to, signal }: Move, there: Collection): Promise<string[]> {
-  const different: Item[] = [];
-  for (const it of there.values()) {
-    if (it.content === undefined) continue;
-    const present = await find(to.client, it, signal);
-    if (
-      present !== undefined &&
-      !sameJson(cleaned({ ...present, apiVersion: it.object.apiVersion ?? "", kind: it.of.kind }), it.content)
-    )
-      different.push(it);
-  }
-  return different.length === 0
-    ? []
-    : [`${to.who} has other objects by the names of objects that placements select: ${shown(different)}`];
-}
-
-async function find(
-  client: KubeClient,
-  { of, key }: Item,
-  signal: AbortSignal,
-): Promise<Item["object"] | undefined> {
-  // A kind that is not served is reported by itself.
-  return client.find(of, key, { signal });
+async function ofOthers(move: Move, there: Collection, here: Collection): Promise<string[]> {
+  const { different, added } = await conflicts(move, there, here);
+  const { who } = move.to;
+  return [
+    ...(different.length === 0
+      ? []
+      : [`${who} has other objects by the names of objects that placements select: ${shown(different)}`]),
+    ...(added.length === 0
+      ? []
+      : [`${who} has objects that placements would select there, too: ${shown(added)}; move them first`]),
+  ];
 }
 
 async function unserved({ to, signal }: Move, there: Collection): Promise<string[]> {

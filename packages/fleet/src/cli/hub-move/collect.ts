@@ -102,6 +102,13 @@ async function readAll(
 
 type Add = (of: Resource, object: KubeObject, selected?: Pick<Item, "content" | "isSelected">) => void;
 
+const PLACEMENT_KINDS = new Set([CLUSTER_RESOURCE_PLACEMENTS, RESOURCE_PLACEMENTS].map((it) => it.kind));
+
+export function placementsIn(collection: Collection): readonly Placement[] {
+  const items = [...collection.values()].filter(({ of }) => isFleetKind(of) && PLACEMENT_KINDS.has(of.kind));
+  return items.map((it) => it.object as Placement);
+}
+
 /** What placements select, as it is placed. */
 async function addSelected(
   client: KubeClient,
@@ -109,13 +116,12 @@ async function addSelected(
   add: Add,
   signal: AbortSignal,
 ): Promise<void> {
-  const kinds = new Set([CLUSTER_RESOURCE_PLACEMENTS, RESOURCE_PLACEMENTS].map((it) => it.kind));
-  const placements = [...found.values()].filter(({ of }) => isFleetKind(of) && kinds.has(of.kind));
+  const placements = placementsIn(found);
   if (placements.length === 0) return;
   const hub = await HubObjects.of(client, signal);
-  for (const { object } of placements) {
+  for (const placement of placements) {
     // What prevents a snapshot here would be missing there, and be taken for deleted: it is copied, too.
-    const { objects } = await hub.select(object as Placement);
+    const { objects } = await hub.select(placement);
     for (const { of, object: selected, content } of objects)
       add(of, selected, { isSelected: true, ...(isNamespace(of) ? {} : { content }) });
   }

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { type HubState, HUB_STATES, planMove, stateWith } from "./journal.ts";
+import { type HubState, HUB_STATES } from "#api/fairlead.dev/hub-move.ts";
+import { planMove, stateWith } from "./journal.ts";
 
 const ALL: readonly (HubState | undefined)[] = [undefined, ...HUB_STATES];
 const every = ALL.flatMap((from) => ALL.map((to) => [from, to] as const));

@@ -1,4 +1,4 @@
-import { MOVE_JOURNAL } from "#api/fairlead.dev/hub-move.ts";
+import { HUB_STATES, type HubState, MOVE_JOURNAL } from "#api/fairlead.dev/hub-move.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { CONFIG_MAPS } from "@fairlead/kube/api/core/v1/types.ts";
@@ -7,17 +7,9 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { CLI_MANAGER } from "../fleet/steps.ts";
 
 /**
- * How far a move is: a ConfigMap in both hubs. One of the two hubs always has the fleet, and what is done next follows from the
- * states alone, so that a command that was killed anywhere is repeated, in either direction.
- *
- * - `Active`: has the fleet; its program runs. As without a journal.
- * - `Sending`: has the fleet, and is copied to the other hub; its program is paused.
- * - `Receiving`: is a copy that may be incomplete; its program is paused.
- * - `Retired`: the other hub has the fleet; its program is paused, and it tells its members where to go.
+ * How far a move is: a ConfigMap in both hubs. What is done next follows from the two states alone, so that a command that was killed
+ * anywhere is repeated, in either direction.
  */
-export const HUB_STATES = ["Active", "Sending", "Receiving", "Retired"] as const;
-export type HubState = (typeof HUB_STATES)[number];
-
 export interface Journal {
   readonly state: HubState;
   /** UID of the other hub's kube-system namespace. */

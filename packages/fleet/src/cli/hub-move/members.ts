@@ -112,6 +112,17 @@ async function offer(
   );
 }
 
+/** The credentials of members that have followed. What tells them where the fleet is stays. */
+export async function withdrawOffers(
+  { client }: Side,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  await inParallel(names, CONCURRENCY, (name) =>
+    client.delete(SECRETS, objectKey(mailboxOf(name), NEXT_HUB), { signal }),
+  );
+}
+
 /** Withdraws what asks members to leave this hub. */
 export async function recallMembers({ client }: Side, signal: AbortSignal): Promise<void> {
   const { items } = await client.list(INTERNAL_MEMBER_CLUSTERS, { signal });

@@ -15,7 +15,8 @@ import { isOwnAuthority } from "../fleet/join.ts";
 import { CLI_MANAGER } from "../fleet/steps.ts";
 import { findProblems } from "./checks.ts";
 import { collect } from "./collect.ts";
-import { type HubState, planMove, readJournal, stateWith, writeJournal } from "./journal.ts";
+import type { HubState } from "#api/fairlead.dev/hub-move.ts";
+import { planMove, readJournal, stateWith, writeJournal } from "./journal.ts";
 import { pauseHub, resumeHub } from "./lease.ts";
 import {
   awaitMembers,
@@ -24,6 +25,7 @@ import {
   problemOf,
   recallMembers,
   whereMembersAre,
+  withdrawOffers,
 } from "./members.ts";
 import { sync } from "./sync.ts";
 
@@ -199,6 +201,7 @@ async function sendMembers(options: MoveOptions): Promise<Moved> {
     staying: left,
     present,
   } = await awaitMembers(options, options, (name) => progress(`${name} is with ${to.who}`));
+  await withdrawOffers(from, moved, signal);
   if (present.length === 0) return { moved, away: left };
   const [first = ""] = present;
   const why = await problemOf(from, first, signal);

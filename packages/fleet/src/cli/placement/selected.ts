@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { apiVersionOf, type Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -35,22 +36,23 @@ export interface SelectedOnHub {
   readonly content: KubeObject;
 }
 
+export type ListObjects = (of: Resource, namespace: string | undefined) => Promise<Iterable<KubeObject>>;
+
 /** The objects of a hub at one moment, each kind read when the first placement needs it. */
 export class HubObjects {
-  readonly #hub: KubeClient;
   readonly #kinds: KindTable;
-  readonly #signal: AbortSignal;
+  readonly #listed: ListObjects;
   readonly #lists = new Map<string, Promise<KindObjects>>();
 
-  private constructor(hub: KubeClient, kinds: KindTable, signal: AbortSignal) {
-    this.#hub = hub;
+  private constructor(kinds: KindTable, listed: ListObjects) {
     this.#kinds = kinds;
-    this.#signal = signal;
+    this.#listed = listed;
   }
 
-  static async of(hub: KubeClient, signal: AbortSignal): Promise<HubObjects> {
+  /** @param listed - What the hub has of a kind. Default: what its API server says. */
+  static async of(hub: KubeClient, signal: AbortSignal, listed?: ListObjects): Promise<HubObjects> {
     const read = (path: string): Promise<unknown> => hub.request("GET", path, undefined, { signal });
-    return new HubObjects(hub, await discoverKinds(read, undefined), signal);
+    return new HubObjects(await discoverKinds(read, undefined), listed ?? listing(hub, signal));
   }
 
   /**
@@ -95,7 +97,7 @@ export class HubObjects {
     const key = `${kindKey(of)} ${namespace ?? ""}`;
     const known = this.#lists.get(key);
     if (known !== undefined) return known;
-    const reading = readKind(this.#hub, of, namespace, this.#signal);
+    const reading = this.#listed(of, namespace).then((items) => kindObjects(of, items));
     this.#lists.set(key, reading);
     return reading;
   }
@@ -120,15 +122,13 @@ function onlyNamespace({ namespace, spec }: SelectionInput): string | undefined 
   return names.length === 1 && names[0] !== "" ? names[0] : undefined;
 }
 
-async function readKind(
-  hub: KubeClient,
-  of: Resource,
-  namespace: string | undefined,
-  signal: AbortSignal,
-): Promise<KindObjects> {
+export function listing(hub: KubeClient, signal: AbortSignal): ListObjects {
+  return async (of, namespace) => (await hub.list(of, { signal, ...defined({ namespace }) })).items;
+}
+
+function kindObjects(of: Resource, items: Iterable<KubeObject>): KindObjects {
   const rules = placementRules();
-  const { items } = await hub.list(of, { signal, ...(namespace === undefined ? {} : { namespace }) });
-  const objects = items.map((item): Selectable => {
+  const objects = Array.from(items, (item): Selectable => {
     const it = { ...item, apiVersion: apiVersionOf(of), kind: of.kind };
     const name = isNamespace(of) ? it.metadata.name : it.metadata.namespace;
     const isPlaced = (name === undefined || rules.isNamespacePlaced(name)) && rules.isObjectPlaced(it);

@@ -1,8 +1,10 @@
 import { hasCode } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
+import { CONFIG_MAPS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { type HubState, MOVE_JOURNAL } from "#api/fairlead.dev/hub-move.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { INTERNAL_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import {
   CLUSTER_RESOURCE_OVERRIDES,
@@ -19,8 +21,22 @@ import {
 import type { Asked } from "./review.ts";
 import { budgetProblem, evictionProblem, leaveProblem, overrideProblem, selectorProblem } from "./rules.ts";
 
-/** Reads what a rule needs, of the API server itself: a copy that lags would let a second override pass. */
+/** A hub that gets a fleet takes it as it is: the hub that has it has admitted it. */
 export async function decide(
+  client: KubeClient,
+  asked: Asked,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const problem = await judge(client, asked, signal);
+  if (problem === undefined) return undefined;
+  const journal = await client.find(CONFIG_MAPS, JOURNAL, { signal });
+  return journal?.data?.["state"] === ("Receiving" satisfies HubState) ? undefined : problem;
+}
+
+const JOURNAL = objectKey(FLEET_SYSTEM_NAMESPACE, MOVE_JOURNAL);
+
+/** Reads what a rule needs, of the API server itself: a copy that lags would let a second override pass. */
+async function judge(
   client: KubeClient,
   { kind, operation, object, oldObject }: Asked,
   signal: AbortSignal,
