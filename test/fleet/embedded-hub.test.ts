@@ -33,6 +33,7 @@ const MEMBERS = ["a", "b"];
 let fleet: TestFleet;
 let hub: ChildProcess | undefined;
 let hubOfCluster: ChildProcess | undefined;
+let member: ChildProcess | undefined;
 let runs: RunsInProgress;
 let port = "0";
 
@@ -66,7 +67,7 @@ async function startHub(): Promise<void> {
   port = /https:\/\/127\.0\.0\.1:(\d+)/.exec(readFileSync(kubeconfig, "utf8"))?.[1] ?? "";
 }
 
-async function stopHub(signal: NodeJS.Signals, program = hub): Promise<void> {
+async function stop(signal: NodeJS.Signals, program = hub): Promise<void> {
   if (program === undefined || program.exitCode !== null || program.signalCode !== null) return;
   program.kill(signal);
   await once(program, "exit");
@@ -83,10 +84,13 @@ beforeAll(async () => {
   fleet = await startFleet({ members: MEMBERS, join: [], placement: true, upgradable: MEMBERS });
   await fleet.hubProgram.stop();
   await startHub();
+  // One member is the real program, too.
+  await fleet.agents.get("b")?.stop();
+  const own = fleet.members.get("b")?.server.kubeconfig ?? "";
+  member = await startProgram(["member", "--kubeconfig", own, "--ready-fd", "3", "--log-level", "error"]);
 }, 60_000);
 afterAll(async () => {
-  await stopHub("SIGKILL");
-  await stopHub("SIGKILL", hubOfCluster);
+  for (const it of [member, hub, hubOfCluster]) await stop("SIGKILL", it);
   await fleet[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -109,7 +113,7 @@ it("is joined by clusters, which use each other's services, and continues where 
   await deploy(fleet.client("a"), { addresses: ["10.1.0.1"] });
   await exportBy("mcs", fleet.client("a"));
   await imported(["10.1.0.1"]);
-  await stopHub("SIGKILL");
+  await stop("SIGKILL");
   const slice = sliceOf({ addresses: ["10.1.0.1", "10.1.0.2"] });
   await fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey("work", slice.metadata.name), {
     endpoints: slice.endpoints,
@@ -147,12 +151,12 @@ it("is left by its fleet for a hub on a cluster by a command; one that is killed
   const { stdout } = await fairlead(...command, "-o", "json");
   expect(JSON.parse(stdout)).toEqual({ moved: MEMBERS, away: [] });
   // The former hub is not needed any more.
-  await stopHub("SIGTERM");
+  await stop("SIGTERM");
   await runs.finish(fleet.hub.client);
   for (const it of witnesses) await it.caughtUp();
   await startHub();
   await fairlead(...command, "--back");
-  await stopHub("SIGTERM", hubOfCluster);
+  await stop("SIGTERM", hubOfCluster);
   const slice = sliceOf({ addresses: ["10.1.0.1", "10.1.0.2", "10.1.0.3"] });
   await fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey("work", slice.metadata.name), {
     endpoints: slice.endpoints,

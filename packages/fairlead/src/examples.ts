@@ -122,6 +122,11 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead hub --kubeconfig hub.kubeconfig --metrics 127.0.0.1:8080",
     "fairlead hub --embedded --data /var/lib/fairlead --bind-address 0.0.0.0 --advertise-address 192.0.2.10",
   ],
+  "hub move": [
+    "fairlead hub move --from /var/lib/fairlead/admin.kubeconfig --to hub.kubeconfig --dry-run",
+    "fairlead hub move --from /var/lib/fairlead/admin.kubeconfig --to hub.kubeconfig",
+    "fairlead hub move --from /var/lib/fairlead/admin.kubeconfig --to hub.kubeconfig --back",
+  ],
   member: ["fairlead member --kubeconfig member.kubeconfig --metrics 127.0.0.1:8080"],
   node: ["fairlead node --kubeconfig member.kubeconfig --node-name node-1"],
   "hub-net-controller-manager": ["fairlead hub-net-controller-manager --kubeconfig hub.kubeconfig --v 4"],

@@ -136,13 +136,13 @@ function addMove(hub: Command): void {
     .requiredOption("--to <file>", "kubeconfig of the hub that gets it, with all rights")
     .option("--from-context <name>", "context of --from; default: its current context")
     .option("--to-context <name>", "context of --to; default: its current context")
-    .option("--hub-server <url>", "URL of that hub for the members; default: the one in its context")
     .option(
-      "--hub-ca-file <file>",
-      "CA certificates of that hub for the members, PEM; default: those in its context",
+      "--hub-server <url>",
+      "URL by which members reach the hub that gets the fleet; default: the one in its context",
     )
-    .option("--back", "return to the hub of --from, however far the move is", false)
-    .option("--dry-run", "check both hubs and print what would be done, without doing it", false)
+    .option("--hub-ca-file <file>", "CA certificates of that hub, PEM; default: those in its context")
+    .option("--back", "return to the hub of --from, however far the move is")
+    .option("--dry-run", "check both hubs and print what would be done, without doing it")
     .option("--timeout <seconds>", "time limit for the members to follow, 1 to 3600", "120")
     .addOption(resultOption())
     .action(async (flags) => (await import("./move.ts")).move(flags));

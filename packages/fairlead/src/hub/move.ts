@@ -18,8 +18,8 @@ interface Flags {
   readonly toContext?: string | undefined;
   readonly hubServer?: string | undefined;
   readonly hubCaFile?: string | undefined;
-  readonly back: boolean;
-  readonly dryRun: boolean;
+  readonly back?: true | undefined;
+  readonly dryRun?: true | undefined;
   readonly timeout: string;
   readonly output: ResultOutput;
 }
@@ -32,7 +32,8 @@ export async function move(flags: Flags): Promise<void> {
       loadKubeconfig(flags.from, defined({ context: flags.fromContext })),
       loadKubeconfig(flags.to, defined({ context: flags.toContext })),
     ]);
-    const configs = flags.back ? { from: b, to: a } : { from: a, to: b };
+    const isBack = flags.back === true;
+    const configs = isBack ? { from: b, to: a } : { from: a, to: b };
     await using from = connect(configs.from, deps);
     await using to = connect(configs.to, deps);
     const side = (client: typeof from, config: ClusterConfig): Side => ({
@@ -44,7 +45,7 @@ export async function move(flags: Flags): Promise<void> {
       to: side(to, configs.to),
       configs,
       ...defined({ hubServer: flags.hubServer, hubCa }),
-      isBack: flags.back,
+      isBack,
       timeoutMs,
       progress: sayStep,
       deps,
@@ -52,7 +53,7 @@ export async function move(flags: Flags): Promise<void> {
     };
     await checkReachable(from, { who: options.from.who, config: configs.from }, deps, signal);
     await checkReachable(to, { who: options.to.who, config: configs.to }, deps, signal);
-    if (flags.dryRun) {
+    if (flags.dryRun === true) {
       const steps = await planHubMove(options);
       if (flags.output === "text") process.stdout.write(steps.map((it) => `${it}\n`).join(""));
       else printResult({ steps }, flags.output);

@@ -73,6 +73,7 @@ it("every command that prints data takes -o with the same words", async () => {
     status: LIST_OUTPUTS,
     join: RESULT_OUTPUTS,
     leave: RESULT_OUTPUTS,
+    "hub move": RESULT_OUTPUTS,
     drain: RESULT_OUTPUTS,
     "mesh create": RESULT_OUTPUTS,
     "mesh apply": RESULT_OUTPUTS,
