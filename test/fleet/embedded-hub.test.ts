@@ -33,7 +33,7 @@ const MEMBERS = ["a", "b"];
 let fleet: TestFleet;
 let hub: ChildProcess | undefined;
 let hubOfCluster: ChildProcess | undefined;
-let member: ChildProcess | undefined;
+let memberProgram: ChildProcess | undefined;
 let runs: RunsInProgress;
 let port = "0";
 
@@ -87,10 +87,18 @@ beforeAll(async () => {
   // One member is the real program, too.
   await fleet.agents.get("b")?.stop();
   const own = fleet.members.get("b")?.server.kubeconfig ?? "";
-  member = await startProgram(["member", "--kubeconfig", own, "--ready-fd", "3", "--log-level", "error"]);
+  memberProgram = await startProgram([
+    "member",
+    "--kubeconfig",
+    own,
+    "--ready-fd",
+    "3",
+    "--log-level",
+    "error",
+  ]);
 }, 60_000);
 afterAll(async () => {
-  for (const it of [member, hub, hubOfCluster]) await stop("SIGKILL", it);
+  for (const it of [memberProgram, hub, hubOfCluster]) await stop("SIGKILL", it);
   await fleet[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
 });

@@ -265,7 +265,7 @@ describe("a fleet", () => {
   it("is watched by witnesses that report each withdrawn endpoint and each deleted object", async () => {
     const c = fleet.client("c");
     await using witness = await Witness.of("c", c, ["work", "shop"]);
-    const [imports] = (await c.list(ENDPOINT_SLICES, { namespace: "work" })).items.filter((it) =>
+    const imports = (await c.list(ENDPOINT_SLICES, { namespace: "work" })).items.find((it) =>
       addressesOf([it]).includes("10.2.0.1"),
     );
     await fleet

@@ -103,7 +103,7 @@ describe("the webhook of the hub", () => {
     const journal = { metadata: { namespace: "fleet-system", name: MOVE_JOURNAL } };
     for (const state of HUB_STATES) {
       await hub.admin.apply(CONFIG_MAPS, { ...journal, data: { state } }, { fieldManager: "test" });
-      const refused = await tries(CLUSTER_RESOURCE_OVERRIDES as Resource, "second", override());
+      const refused = await tries(CLUSTER_RESOURCE_OVERRIDES, "second", override());
       expect([state, refused === undefined]).toEqual([state, state === "Receiving"]);
     }
     await hub.admin.delete(CONFIG_MAPS, keyOf(journal));

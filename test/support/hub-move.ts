@@ -73,7 +73,7 @@ export class Witness implements AsyncDisposable {
       of === ENDPOINT_SLICES ? addressesOf([it as EndpointSlice]) : [];
     const known = new Map(items.filter(isMeant).map((it) => [keyOf(it), addresses(it)]));
     const signal = this.#stop.signal;
-    const [first] = items.filter(isMeant);
+    const first = items.find(isMeant);
     const received = new Map<string, () => void>();
     if (first !== undefined)
       this.#marks.push(async (mark) => {
