@@ -125,7 +125,7 @@ describe("leader election", () => {
     expect(one.state.leads).toBe(false);
   });
 
-  it("stops and releases a lease that is paused, and nobody takes it until it is resumed", async () => {
+  it("stops and releases a lease that is paused, which no candidate takes until it is resumed", async () => {
     const [one, two] = [candidate("one"), candidate("two")];
     await clock.advance(0);
     const pause = (why: string | null) =>
