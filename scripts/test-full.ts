@@ -10,6 +10,7 @@ const SAMPLED = [
   "--project=lab-machine",
   "test/fleet/clocks",
   "test/fleet/judge-experiment",
+  "test/lab/bad-upgrades",
   "test/lab/chaos",
   "test/lab/faults-",
   "test/lab/leftovers",

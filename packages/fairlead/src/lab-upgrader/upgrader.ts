@@ -8,8 +8,7 @@ import {
   type UpgradeTarget,
   type UpgradeType,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
-import { EXTERNAL_ENGINE } from "@fairlead/fleet/updates/engines/local.ts";
-import { STOPPED_MESSAGE } from "@fairlead/fleet/updates/engines/upgrader.ts";
+import { EXTERNAL_ENGINE, STOPPED_MESSAGE } from "@fairlead/fleet/updates/engines/upgrader.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";

@@ -17,8 +17,9 @@ import {
   type ClusterUpgradeStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { EXTERNAL_ENGINE, localUpgrader } from "#updates/engines/local.ts";
+import { localUpgrader } from "#updates/engines/local.ts";
 import {
+  EXTERNAL_ENGINE,
   type ReadCluster,
   STOPPED_MESSAGE,
   UPGRADE_LABEL,

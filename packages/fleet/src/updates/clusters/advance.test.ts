@@ -328,6 +328,24 @@ describe("a failure", () => {
       message: "the engine reports success, but node n1 has version 1.33.4",
     });
   });
+
+  it("waits for the report of a member whose engine reports for itself, and fails after a minute without it", () => {
+    const ended = (reports: boolean) => {
+      const world = new UpdateWorld();
+      world.add("a", { upgrader: "External" });
+      world.start();
+      const operation = { id: world.member("a").operationId ?? "", state: "Succeeded" as const };
+      world.clusters.set("a", { kubernetesVersion: "1.33.4", nodes: [], operation });
+      world.settle();
+      expect(world.states).toBe("a:Running");
+      expect(world.againAtMs).toBe(world.nowMs + 60_000);
+      if (reports) world.clusters.set("a", { kubernetesVersion: "1.34.1", nodes: [], operation });
+      world.later(reports ? 1000 : 60_000);
+      return world.member("a").status;
+    };
+    expect(ended(true)).toMatchObject({ state: "Completed" });
+    expect(ended(false)).toMatchObject({ state: "Failed", error: { code: "TargetNotReached" } });
+  });
 });
 
 describe("skip", () => {

@@ -6,7 +6,7 @@ import type {
   MemberUpdateStatus,
   UpgradeTarget,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import type { UpgradeOperation } from "../engines/upgrader.ts";
+import { EXTERNAL_ENGINE, type UpgradeOperation } from "../engines/upgrader.ts";
 import { rollbackProblem } from "../engines/rollback.ts";
 import { parseImage } from "./versions.ts";
 import { missingOf } from "./target.ts";
@@ -19,6 +19,9 @@ export const UNHEALTHY = "Unhealthy";
 
 /** A rollback that takes longer has failed. Unit: milliseconds. */
 const ROLLBACK_MS = 3_600_000;
+
+/** A member reads its versions twice in that time. Unit: milliseconds. */
+const REPORT_MS = 60_000;
 
 interface Reason {
   readonly code: string;
@@ -60,9 +63,24 @@ export function failMember(
     ? rollbackProblem(walk.facts.members.get(member.name)?.upgrader ?? "")
     : undefined;
   member.rollback = { state: "Running", startTime, reason };
+  delete member.engineEndTime;
   delete member.unhealthySince;
   if (problem !== undefined) return end(walk, member, "Failed", problem);
   member.message = bounded(`is rolled back: ${message}`);
+}
+
+/**
+ * Whether a member may not have reported yet what its engine says it has done: an external one reports for itself, and the member
+ * looks afterwards.
+ */
+export function isReportAwaited(walk: Walk, member: MemberUpdateStatus): boolean {
+  const { members, nowMs } = walk.facts;
+  if (members.get(member.name)?.upgrader !== EXTERNAL_ENGINE) return false;
+  member.engineEndTime ??= timestamp(nowMs);
+  const untilMs = Date.parse(member.engineEndTime) + REPORT_MS;
+  if (nowMs >= untilMs) return false;
+  walk.again(untilMs);
+  return true;
 }
 
 /** What became of the rollback of a member. */
@@ -84,6 +102,7 @@ export function collectRollback(
   }
   const missing =
     state === "Failed" ? (message ?? "the engine reports no reason") : missingOf(observed, previous);
+  if (state === "Succeeded" && missing !== undefined && isReportAwaited(walk, member)) return;
   end(walk, member, missing === undefined ? "Succeeded" : "Failed", missing);
 }
 

@@ -233,6 +233,21 @@ describe("a member that fails its health check", () => {
     });
   });
 
+  it("is led back when it reports so, after the program that did it", () => {
+    const it = world({ toleratedSeconds: 0, onFailure: "Rollback" });
+    const [member, upgraded] = [it.members.get("a"), it.clusters.get("a")];
+    if (member !== undefined) it.members.set("a", { ...member, upgrader: "External" });
+    it.finish("a");
+    measure(it, "a", BAD);
+    const operation = { id: "uid-1-rollback", state: "Succeeded" as const };
+    it.clusters.set("a", { ...upgraded, kubernetesVersion: "1.34.1", operation });
+    it.settle();
+    expect(it.states).toBe("a:Running b:NotStarted");
+    it.clusters.set("a", { ...upgraded, kubernetesVersion: "1.33.4", operation });
+    it.settle();
+    expect([it.state, it.status.rolledBack]).toEqual(["Failed", 1]);
+  });
+
   it.each([
     ["1.34.1", "1.33.4"],
     ["1.34.1+k3s1", "1.33.4+k3s2"],

@@ -9,7 +9,7 @@ import type {
   UpgradeTarget,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { decideComponents, isStuck, missingComponents, previousComponents } from "./components.ts";
-import { collectRollback, failMember, previousOf } from "./failure.ts";
+import { collectRollback, failMember, isReportAwaited, previousOf } from "./failure.ts";
 import { judge, measurementsOf } from "./judge.ts";
 import { releasesIn, type UpdateMember } from "./fleet.ts";
 import { chooseImages, familiesOf } from "./images.ts";
@@ -246,6 +246,7 @@ function conclude(
     return;
   }
   const missing = missingOf(observed, member.target ?? { type: "Full" }) ?? missingComponents(walk, member);
+  if (missing !== undefined && isReportAwaited(walk, member)) return;
   if (missing !== undefined) return failed("TargetNotReached", `the engine reports success, but ${missing}`);
   if (check === undefined) setState(walk, member.status, "Completed");
   else judge(walk, member, check, { observed, phase: "after" });

@@ -2,12 +2,9 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { PlanUpgrader } from "./plans.ts";
 import { JobUpgrader } from "./job.ts";
-import type { ClusterUpgrader, ReadCluster } from "./upgrader.ts";
+import { type ClusterUpgrader, EXTERNAL_ENGINE, type ReadCluster } from "./upgrader.ts";
 
 /** Engines that run in the cluster that they upgrade. Their names are the beginning of annotation `fairlead.dev/upgrader`. */
-
-/** Carried out by a program that watches ClusterUpgrades on the hub, and reports the operation there: the member reports all else. */
-export const EXTERNAL_ENGINE = "External";
 
 /** @throws {FleetError} `PRECONDITION_FAILED` if there is no such engine. */
 export function localUpgrader(engine: string, client: KubeClient, read: ReadCluster): ClusterUpgrader {

@@ -28,6 +28,9 @@ export interface ClusterUpgrader {
 /** The versions of a cluster and its nodes, read from its own API server. */
 export type ReadCluster = (signal: AbortSignal) => Promise<Omit<ClusterUpgradeStatus, "operation">>;
 
+/** Carried out by a program that watches ClusterUpgrades on the hub, and reports the operation there: the member reports all else. */
+export const EXTERNAL_ENGINE = "External";
+
 export const OPERATION_ANNOTATION = "fairlead.dev/upgrade-operation";
 /** On the objects of an operation that was stopped. */
 export const STOPPED_ANNOTATION = "fairlead.dev/upgrade-stopped";
