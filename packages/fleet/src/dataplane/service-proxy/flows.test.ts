@@ -78,6 +78,22 @@ describe("flows of removed endpoints", () => {
     expect(reads()).toBe(1);
   });
 
+  it("of TCP have the time of a handshake each, also those that go while others wait", async () => {
+    const { clock, flows, reads } = world(0);
+    using _flows = flows;
+    const go = (at: number) =>
+      flows.end({ gone: [flow("tcp", at)], isWhole: false }, () => NOTHING_USED, signal);
+    await go(1);
+    await clock.advance(99);
+    await go(2);
+    await clock.advance(1);
+    expect(reads()).toBe(1);
+    await clock.advance(99);
+    expect(reads()).toBe(1);
+    await clock.advance(1);
+    expect(reads()).toBe(2);
+  });
+
   it("keep no one waiting for flows of TCP, and wait for those of UDP", async () => {
     const { clock, flows, reads } = world(10);
     using _flows = flows;

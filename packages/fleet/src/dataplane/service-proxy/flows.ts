@@ -67,13 +67,24 @@ export function createFlowTable(options: FlowTableOptions): FlowTable {
 
 const PROTOCOLS = ["udp", "tcp"] as const;
 
+/** What is to be swept when the timer ends. */
+interface Later {
+  sweep: Sweep;
+  readonly timer: Disposable;
+  /** Of TCP, what went since the timer began: its handshakes have a time of their own. */
+  next: Sweep | undefined;
+}
+
+function join(before: Sweep | undefined, { gone, isWhole }: Sweep): Sweep {
+  return { gone: [...(before?.gone ?? []), ...gone], isWhole: isWhole || before?.isWhole === true };
+}
+
 class ConntrackFlows implements FlowTable {
   readonly #options: FlowTableOptions;
   readonly #stop = new AbortController();
   #socket: NetlinkSocket | undefined;
   #isTried = false;
-  /** What is to be swept later. */
-  readonly #later = new Map<Protocol, { readonly sweep: Sweep; readonly timer: Disposable }>();
+  readonly #later = new Map<Protocol, Later>();
   #ended = Promise.withResolvers<void>();
   /** When the table may be read again. Unit: milliseconds. */
   #freeAtMs = Number.NEGATIVE_INFINITY;
@@ -109,26 +120,23 @@ class ConntrackFlows implements FlowTable {
 
   #postpone(
     protocol: Protocol,
-    { gone, isWhole }: Sweep,
+    sweep: Sweep,
     { choices, delayMs }: { readonly choices: () => Choices; readonly delayMs: number },
   ): void {
     const before = this.#later.get(protocol);
-    this.#later.set(protocol, {
-      sweep: {
-        gone: [...(before?.sweep.gone ?? []), ...gone],
-        isWhole: isWhole || before?.sweep.isWhole === true,
-      },
-      timer:
-        before?.timer ?? this.#options.clock.after(delayMs, () => void this.#endLater(protocol, choices())),
-    });
+    if (before === undefined) {
+      const timer = this.#options.clock.after(delayMs, () => void this.#endLater(protocol, choices));
+      this.#later.set(protocol, { sweep, timer, next: undefined });
+    } else if (protocol === "tcp") before.next = join(before.next, sweep);
+    else before.sweep = join(before.sweep, sweep);
   }
 
-  async #endLater(protocol: Protocol, choices: Choices): Promise<void> {
-    const sweep = this.#later.get(protocol)?.sweep;
+  async #endLater(protocol: Protocol, choices: () => Choices): Promise<void> {
+    const later = this.#later.get(protocol);
     this.#later.delete(protocol);
     const { signal } = this.#stop;
     try {
-      if (sweep !== undefined) await this.#sweep(protocol, sweep, choices, signal);
+      if (later !== undefined) await this.#sweep(protocol, later.sweep, choices(), signal);
     } catch (error) {
       if (!signal.aborted)
         this.#options.log.warn("flows of removed endpoints could not be ended", {
@@ -136,6 +144,9 @@ class ConntrackFlows implements FlowTable {
           error: messageOf(error),
         });
     } finally {
+      const waitMs = this.#freeAtMs - this.#options.clock.monotonic();
+      if (later?.next !== undefined && !signal.aborted)
+        this.#postpone(protocol, later.next, { choices, delayMs: Math.max(HANDSHAKE_MS, waitMs) });
       this.#ended.resolve();
       this.#ended = Promise.withResolvers();
     }

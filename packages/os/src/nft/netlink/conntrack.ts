@@ -303,13 +303,17 @@ function narrowing({ protocol, destination, answerer }: FlowFilter): readonly Ui
   return [attribute(CTA[direction], parts), attribute(CTA.filter, [attribute(CTA_FILTER[direction], flags)])];
 }
 
-/** The attributes that name one flow and no later one with the same addresses. */
+/**
+ * The attributes that name one flow and no later one: by the addresses of its answers. A client that uses its port again has a flow
+ * with the same addresses of questions, to another endpoint, and mostly the same id: the kernel makes it of the place in memory, which is free
+ * when a new connection takes the place of one in TIME_WAIT.
+ */
 function identifying(flow: ReadonlyMap<number, Buffer>): readonly Uint8Array[] {
-  return [CTA.original, CTA.id, CTA.zone].flatMap((number) => {
+  return [CTA.reply, CTA.id, CTA.zone].flatMap((number) => {
     const value = flow.get(number);
     if (value === undefined) return [];
     // Nested content is passed on as it came.
-    return [attribute(number, number === CTA.original ? [value] : value)];
+    return [attribute(number, number === CTA.reply ? [value] : value)];
   });
 }
 
