@@ -100,10 +100,13 @@ export function collectRollback(
     else walk.again(untilMs);
     return;
   }
-  const missing =
-    state === "Failed" ? (message ?? "the engine reports no reason") : missingOf(observed, previous);
-  if (state === "Succeeded" && missing !== undefined && isReportAwaited(walk, member)) return;
-  end(walk, member, missing === undefined ? "Succeeded" : "Failed", missing);
+  if (state === "Failed") return end(walk, member, "Failed", message ?? "the engine reports no reason");
+  endRollback(walk, member, missingOf(observed, previous));
+}
+
+function endRollback(walk: Walk, member: MemberUpdateStatus, missing: string | undefined): void {
+  if (missing === undefined) end(walk, member, "Succeeded", undefined);
+  else if (!isReportAwaited(walk, member)) end(walk, member, "Failed", missing);
 }
 
 function end(

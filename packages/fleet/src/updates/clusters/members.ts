@@ -245,9 +245,22 @@ function conclude(
     if (check !== undefined) judge(walk, member, check, { observed, phase: "during" });
     return;
   }
+  concludeSuccess(walk, member, observed, check);
+}
+
+/** Of an engine that reports success. */
+function concludeSuccess(
+  walk: Walk,
+  member: MemberUpdateStatus,
+  observed: ClusterUpgradeStatus,
+  check: HealthCheck | undefined,
+): void {
   const missing = missingOf(observed, member.target ?? { type: "Full" }) ?? missingComponents(walk, member);
-  if (missing !== undefined && isReportAwaited(walk, member)) return;
-  if (missing !== undefined) return failed("TargetNotReached", `the engine reports success, but ${missing}`);
+  if (missing !== undefined) {
+    if (isReportAwaited(walk, member)) return;
+    const message = `the engine reports success, but ${missing}`;
+    return failMember(walk, member, check, { code: "TargetNotReached", message });
+  }
   if (check === undefined) setState(walk, member.status, "Completed");
   else judge(walk, member, check, { observed, phase: "after" });
 }
