@@ -7,7 +7,6 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   CLUSTER_UPGRADES,
-  type ClusterUpgrade,
   type HealthCheck,
   UPDATE_GROUP_LABEL,
   UPDATE_RUNS,
@@ -38,6 +37,7 @@ const BEFORE = "1.35";
 const AFTER = "1.36";
 /** From the request of a run to its end. Unit: milliseconds. */
 const RUN_MS = 240_000;
+const PATIENT = { timeoutMs: RUN_MS };
 const BAD: HealthCheck = { watchSeconds: 150, toleratedSeconds: 5, onFailure: "Rollback" };
 const GOOD: HealthCheck = { watchSeconds: 45, toleratedSeconds: 15, onFailure: "Rollback" };
 
@@ -94,9 +94,14 @@ const policy = {
   },
 };
 
-const deployed = (is: string, change: object, why: RegExp): Break => ({
+/** Servers that never become ready are not waited for. */
+const begun = (): Promise<void> => Promise.resolve();
+const deployed = (is: string, change: object, why: RegExp, untilDone = healthy): Break => ({
   is,
-  begin: () => deploy(change),
+  begin: async () => {
+    await deploy(change);
+    await untilDone();
+  },
   end: () => deploy(),
   why,
 });
@@ -113,11 +118,12 @@ const BREAKS: readonly Break[] = [
     { ...program("setInterval(()=>{},1e6)"), readinessProbe: { exec: { command: ["true"] } } },
     /flows to its services succeed/,
   ),
-  deployed("a server that crashes", { command: ["false"] }, /endpoints become ready|flows to its/),
+  deployed("a server that crashes", { command: ["false"] }, /endpoints become ready|flows to its/, begun),
   deployed(
     "a server that starts slowly",
     { readinessProbe: { httpGet: { path: "/readyz", port: "http" }, initialDelaySeconds: 600 } },
     /endpoints become ready/,
+    begun,
   ),
   deployed("a server that fails 5 % of requests", program(FAILING), /flows to its services succeed/),
   killed("no cluster DNS", `${CANARY}/lab-dns`, /its cluster DNS resolves names/),
@@ -149,7 +155,7 @@ const changed = (is: string, act: () => Promise<unknown>): Change => ({
 });
 
 const CHANGES: readonly Change[] = [
-  changed("its servers are rolled out anew", () => deploy({}, { again: "yes" })),
+  changed("its servers are replaced", () => deploy({}, { again: "yes" })),
   changed("its servers become more and fewer again", async () => {
     for (const replicas of [2 * REPLICAS, REPLICAS]) await scale(await canary(), HELLO, replicas);
   }),
@@ -179,17 +185,14 @@ async function healthy(): Promise<void> {
   );
 }
 
-/** What the hub asks of the engine of the canary, which is this test. */
-const asked = async (
-  isIt: (operation: NonNullable<ClusterUpgrade["spec"]["operation"]>) => boolean,
-): Promise<NonNullable<ClusterUpgrade["spec"]["operation"]>> => {
-  const { spec } = await until(
-    "an operation",
-    async () => (await hub()).get(CLUSTER_UPGRADES, objectKey(mailboxOf(CANARY), CANARY)),
-    (it) => it.spec.operation !== undefined && isIt(it.spec.operation),
-    { timeoutMs: RUN_MS },
-  );
-  return found(spec.operation);
+/** What a run asks of the engine of the canary, which is this test: an upgrade, or a rollback of it. */
+const upgradeOf = async (read: () => Promise<UpdateRun>): Promise<string> => {
+  const run = await until("an upgrade", read, (it) => canaryOf(it)?.operationId !== undefined, PATIENT);
+  return found(canaryOf(run)?.operationId);
+};
+const rollbackOf = async (read: () => Promise<UpdateRun>): Promise<string> => {
+  const run = await until("a rollback", read, (it) => canaryOf(it)?.rollback !== undefined, PATIENT);
+  return `${canaryOf(run)?.operationId}-rollback`;
 };
 
 async function report(id: string, state: "Running" | "Succeeded"): Promise<void> {
@@ -225,6 +228,8 @@ async function startRun(
   return () => client.get(UPDATE_RUNS, objectKey(undefined, name));
 }
 
+const canaryOf = (run: UpdateRun) => membersOf(run)[0];
+const nameOf = (what: string): string => what.toLowerCase().replaceAll(/\W+/g, "-");
 const membersOf = ({ status }: UpdateRun) =>
   (status?.stages ?? []).flatMap((stage) => stage.groups.flatMap((it) => it.members));
 
@@ -252,16 +257,16 @@ describeOnKernel("an upgrade of a cluster that others probe", () => {
   it.each(sampleOf(BREAKS, [0]))(
     "is led back, and the next stage does not begin, if it leaves $is",
     async ({ is, begin, end, why }) => {
-      const read = await startRun(is.replaceAll(/\W+/g, "-"), "ControlPlaneOnly", BAD);
-      const { id } = await asked((it) => it.rollback !== true);
+      const read = await startRun(nameOf(is), "ControlPlaneOnly", BAD);
+      const id = await upgradeOf(read);
       await report(id, "Running");
       await begin();
       await upgrade(AFTER, "--control-plane-only");
       await report(id, "Succeeded");
-      const back = await asked((it) => it.rollback === true);
+      const back = await rollbackOf(read);
       await end();
       await upgrade(BEFORE, "--control-plane-only");
-      await report(back.id, "Succeeded");
+      await report(back, "Succeeded");
       const over = await until("the run has ended", read, ({ status }) => status?.outcome !== undefined);
       const [first, second] = membersOf(over);
       expect([over.status?.outcome, over.status?.rolledBack]).toEqual(["Failed", 1]);
@@ -278,8 +283,8 @@ describeOnKernel("an upgrade of a cluster that others probe", () => {
     async ({ is, type, act, undo }) => {
       const client = await lab.client(IMPORTER);
       await lab.apply(IMPORTER, shellPod(LOAD, flowScript(URL, "kernel")));
-      const read = await startRun(is.replaceAll(/\W+/g, "-"), type, GOOD);
-      const { id } = await asked((it) => it.rollback !== true);
+      const read = await startRun(nameOf(is), type, GOOD);
+      const id = await upgradeOf(read);
       await report(id, "Running");
       await act();
       await report(id, "Succeeded");
@@ -287,7 +292,7 @@ describeOnKernel("an upgrade of a cluster that others probe", () => {
         "the second stage begins",
         read,
         (it) => it.status?.outcome !== undefined || membersOf(it)[1]?.operationId !== undefined,
-        { timeoutMs: RUN_MS },
+        PATIENT,
       );
       expect(membersOf(over).map((it) => it.status)).toMatchObject([
         { state: "Completed" },
