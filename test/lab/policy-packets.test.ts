@@ -2,15 +2,34 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "@fairlead/base/clock.ts";
+import { exec } from "@fairlead/base/exec.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { CiliumNetworkPolicy } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { PolicyWorld, PORTS } from "./policy-world.ts";
 
 let world: PolicyWorld;
+
+/** Sends an ICMP error about a UDP packet from its destination to its source, which was never sent. */
+const FORGED = `use Socket;
+my ($to, $from, $code) = @ARGV;
+my $inner = pack("CCnnnCCna4a4nnnn", 0x45, 0, 28, 1, 0, 64, 17, 0, inet_aton($to), inet_aton($from), 4444, 80, 8, 0);
+my $icmp = pack("CCnnn", 3, $code, 0, 0, 1300) . $inner;
+my $sum = 0;
+$sum += $_ for unpack("n*", $icmp);
+$sum = ($sum & 0xffff) + ($sum >> 16) while $sum >> 16;
+substr($icmp, 2, 2) = pack("n", ~$sum & 0xffff);
+socket(my $s, PF_INET, SOCK_RAW, 1) or die $!;
+send($s, $icmp, 0, sockaddr_in(0, inet_aton($to))) or die $!;`;
+
+function words(netns: string, command: string, args: readonly string[]): [string, readonly string[]] {
+  const line = inNetns(netns, command, args);
+  return [line.command, line.args];
+}
 
 function policy(namespace: string, name: string, spec: NetworkPolicy["spec"]): NetworkPolicy {
   return { metadata: { namespace, name }, spec: spec ?? {} };
@@ -94,6 +113,72 @@ describeOnKernel("the table of policies", () => {
     await expect.poll(lost, { interval: 300 }).toBe(false);
     await expect.poll(far, { interval: 300 }).toBe(false);
     expect(await kept()).toBe(true);
+  });
+
+  it.each([4, 6] as const)(
+    "ends a UDP flow that a policy has come to deny, and keeps the others: IPv%d",
+    async (family) => {
+      await world.setPolicies([]);
+      const host = world.pod("x/a").peer[family === 4 ? "v4" : "v6"];
+      // Always from one port: to conntrack these are packets of one flow.
+      const asks = async (from: string): Promise<boolean> => {
+        const question = { host, port: 80, from: 7777, timeoutMs: 250 };
+        return (await world.pod(from).peer.ask("udp", question)).error === "";
+      };
+      for (const it of ["x/b", "x/c", "y/a"]) expect(await asks(it)).toBe(true);
+      await world.setPolicies(onlyFromB);
+      for (const it of ["x/c", "y/a"]) await expect.poll(() => asks(it), { interval: 300 }).toBe(false);
+      expect(await asks("x/b")).toBe(true);
+    },
+  );
+
+  describe("with ICMP errors", () => {
+    const closed = policy("x", "closed", {
+      podSelector: { matchLabels: { pod: "b" } },
+      policyTypes: ["Ingress"],
+    });
+    const inPod = async (id: string, command: string, ...args: readonly string[]): Promise<string> => {
+      const line = inNetns(world.pod(id).netns, command, args);
+      return (await exec(line.command, line.args, { timeoutMs: 10_000, allowFailure: true })).stdout;
+    };
+    beforeAll(() => world.setPolicies([...onlyFromB, closed]));
+
+    it.each([4, 6] as const)("of a flow that is allowed, brings a pod these: IPv%d", async (family) => {
+      const v = family === 4 ? "v4" : "v6";
+      // Nothing is at this port: the server's kernel says so to a pod that takes in nothing.
+      const ask = async (from: string) =>
+        (await world.pod(from).peer.ask("udp", { host: world.pod("x/a").peer[v], port: 99, timeoutMs: 500 }))
+          .error;
+      expect(await ask("x/b")).toBe("ECONNREFUSED");
+      expect(await ask("x/c")).toBe("ETIMEDOUT");
+      // A node on the way has a smaller MTU.
+      const far = world.pod("x/c").peer[v];
+      const netns = await world.netns(2);
+      const to = JSON.parse((await exec(...words(netns, "ip", ["-j", "route", "get", far]))).stdout) as [
+        { dev: string },
+      ];
+      await exec(...words(netns, "ip", ["link", "set", to[0].dev, "mtu", "1300"]));
+      await inPod("x/b", "bash", "-c", `timeout 2 head -c 100000 /dev/zero > /dev/tcp/${far}/80`);
+      expect(await inPod("x/b", "ip", "route", "get", far)).toContain("mtu 1300");
+    });
+
+    it("does not bring a pod those of flows that are not there", async () => {
+      const count = async () =>
+        Number(/packets (\d+)/.exec(await inPod("x/b", "nft", "list", "table", "ip", "seen"))?.[1]);
+      await inPod(
+        "x/b",
+        "nft",
+        "add table ip seen; add chain ip seen in { type filter hook input priority 0; }; add rule ip seen in icmp type destination-unreachable counter",
+      );
+      const { v4 } = world.pod("x/b").peer;
+      for (const code of ["3", "4"])
+        await inPod("x/c", "perl", "-e", FORGED, v4, world.pod("x/c").peer.v4, code);
+      expect(await count()).toBe(0);
+      await world.setPolicies(onlyFromB);
+      for (const code of ["3", "4"])
+        await inPod("x/c", "perl", "-e", FORGED, v4, world.pod("x/c").peer.v4, code);
+      await expect.poll(count).toBe(2);
+    });
   });
 
   it("cuts a pod off whose policies are not known yet, except from its node", async () => {
