@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
-import { NAMESPACES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, NODES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { isReady } from "@fairlead/fleet/domain/pods.ts";
@@ -144,6 +144,28 @@ describeOnKernel("a Service that is global in two clusters", () => {
       await untilEachAnsweredBy({ [ONE]: [TWO], [TWO]: [TWO] });
       await scale(client, HELLO, 1);
       await set(ONE, DEFAULTS);
+      await untilEachAnsweredBy(EVERYWHERE);
+    });
+
+    it("is answered at the ports of its nodes as at its address", async () => {
+      const client = await lab.client(ONE);
+      const key = objectKey("work", "hello");
+      const { spec } = await client.mergePatch(SERVICES, key, { spec: { type: "NodePort" } });
+      const port = spec?.ports?.find((it) => it.name === "http")?.nodePort;
+      const { items } = await client.list(NODES);
+      const urls = (items[0]?.status?.addresses ?? [])
+        .filter((it) => it.type === "InternalIP")
+        .map(({ address }) => `http://${address.includes(":") ? `[${address}]` : address}:${port}/`);
+      expect(urls).toHaveLength(2);
+      const untilAnswered = (expected: readonly string[]) =>
+        Promise.all(BOTH.flatMap((from) => urls.map((url) => untilAnsweredBy(from, expected, url))));
+      await set(ONE, { [SYNC]: "false" });
+      await untilAnswered(BOTH);
+      await set(ONE, { [SYNC]: null, [AFFINITY]: "remote" });
+      await untilAnswered([TWO]);
+      await set(ONE, DEFAULTS);
+      await untilAnswered(BOTH);
+      await client.mergePatch(SERVICES, key, { spec: { type: "ClusterIP" } });
       await untilEachAnsweredBy(EVERYWHERE);
     });
 

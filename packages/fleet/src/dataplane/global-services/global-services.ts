@@ -1,5 +1,6 @@
 import type { MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
 import type { Node, Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
@@ -129,7 +130,7 @@ class Running implements AsyncDisposable {
     );
     this.#stack.use(
       nodes.subscribe(({ before, after }) => {
-        if (zoneOf(before) !== zoneOf(after)) all();
+        if (!sameJson(placeOf(before), placeOf(after))) all();
       }),
     );
     for (const slice of slices.store.list())
@@ -140,7 +141,7 @@ class Running implements AsyncDisposable {
 
   #plan(due: ReadonlySet<ObjectKey>, desired: DesiredElements): void {
     const { services, nodes, nodeName } = this.#options;
-    const node = { name: nodeName, zone: zoneOf(nodes.store.get(objectKey(undefined, nodeName))) };
+    const node = { name: nodeName, ...placeOf(nodes.store.get(objectKey(undefined, nodeName))) };
     for (const key of due) {
       const service = services.store.get(key);
       const slices = [...this.#slices.of(key)];
@@ -153,6 +154,10 @@ class Running implements AsyncDisposable {
   }
 }
 
-function zoneOf(node: Node | undefined): string | undefined {
-  return node?.metadata.labels?.["topology.kubernetes.io/zone"];
+function placeOf(node: Node | undefined) {
+  const addresses = (node?.status?.addresses ?? []).filter((it) => it.type.endsWith("IP"));
+  return {
+    zone: node?.metadata.labels?.["topology.kubernetes.io/zone"],
+    addresses: addresses.map((it) => it.address),
+  };
 }

@@ -45,8 +45,9 @@ function slice(cluster: string | undefined, part: Part): EndpointSlice {
   };
 }
 const REMOTE = { "fairlead.dev/affinity": "remote" };
+const NODE = { name: "n1", zone: undefined, addresses: ["192.0.2.1", "2001:db8::1"] };
 const planned = (...slices: readonly EndpointSlice[]) =>
-  planGlobalService({ service: HELLO, slices, node: { name: "n1", zone: undefined } });
+  planGlobalService({ service: HELLO, slices, node: NODE });
 /** Endpoints that are chosen, with the number of slots that each has. */
 function chosen(...slices: readonly EndpointSlice[]): Record<string, number> {
   const counts: Record<string, number> = {};
@@ -111,7 +112,7 @@ describe("a global Service in the table of its node", () => {
       metadata: { ...HELLO.metadata, annotations: { "service.cilium.io/global": "true" } },
     };
     const slices = [slice(undefined, { addresses: ["10.1.0.1"], annotations })];
-    const elements = planGlobalService({ service, slices, node: { name: "n1", zone: undefined } });
+    const elements = planGlobalService({ service, slices, node: NODE });
     expect(elements.map(({ key, value }) => `${key} ${value}`)).toContain("10.96.0.9 . tcp . 80 goto refuse");
     expect(elements.some((it) => it.set === "endpoints-4")).toBe(false);
   });
@@ -132,11 +133,29 @@ describe("a global Service in the table of its node", () => {
       slice(undefined, { addresses: ["10.1.0.1"], port: "admin" }),
       other({ annotations: REMOTE }),
     ];
-    const elements = planGlobalService({ service, slices, node: { name: "n1", zone: undefined } });
+    const elements = planGlobalService({ service, slices, node: NODE });
     expect(elements.filter((it) => it.set === "endpoints-4").map((it) => `${it.key} ${it.value}`)).toEqual([
       "0 . 10.96.0.9 . tcp . 81 10.1.0.1 . 8080",
       "0 . 10.96.0.9 . tcp . 80 10.2.0.1 . 8080",
     ]);
+  });
+
+  it("leads from the ports of the node as from its address, but where these are for pods of the node only", () => {
+    const at = (spec: Service["spec"]) => {
+      const service = { ...HELLO, spec: { ...HELLO.spec, type: "NodePort" as const, ...spec } };
+      return planGlobalService({ service, slices: [own, other({ isHidden: true })], node: NODE })
+        .filter((it) => it.key.includes("192.0.2.1"))
+        .map((it) => `${it.set}: ${it.key} ${it.value}`.trim());
+    };
+    const ports = [{ name: "http", port: 80, nodePort: 30_080 }];
+    expect(at({ ports })).toEqual([
+      "masquerade-all-4: 192.0.2.1 . tcp . 30080",
+      "services-4: 192.0.2.1 . tcp . 30080 goto pick-2",
+      "endpoints-4: 0 . 192.0.2.1 . tcp . 30080 10.1.0.1 . 8080",
+      "endpoints-4: 1 . 192.0.2.1 . tcp . 30080 10.2.0.1 . 8080",
+    ]);
+    expect(at({ ports, externalTrafficPolicy: "Local" })).toEqual([]);
+    expect(at({})).toEqual([]);
   });
 
   it("is ahead of the cluster's service proxy, in a table of its own", async () => {

@@ -22,7 +22,8 @@ export interface GlobalView {
   readonly service: Service;
   /** Of the Service, and those that only this agent reads. */
   readonly slices: readonly EndpointSlice[];
-  readonly node: NodePlace;
+  /** Its addresses are those of NodePorts. */
+  readonly node: NodePlace & { readonly addresses: readonly string[] };
 }
 
 /** Headless Services have no virtual address, so that their slices do not matter. */
@@ -48,7 +49,7 @@ export function planGlobalService({ service, slices, node }: GlobalView): readon
       planService({
         service: withOnly(service, address, port),
         slices: usedSlices(slicesAt(slices, address, port), prefersOthers),
-        node: { ...node, addresses: [] },
+        node,
         ...(slices.some(hasWeight) ? { shareOf } : {}),
       }),
     ),
@@ -56,14 +57,19 @@ export function planGlobalService({ service, slices, node }: GlobalView): readon
   return elements.filter((it) => GLOBAL_SETS.has(it.set));
 }
 
-/** One of its addresses and ports: which clusters are used is decided for each. */
+/**
+ * One of its addresses and ports: which clusters are used is decided for each. Where NodePorts lead to pods of the own node only, the
+ * cluster's proxy has all of these.
+ */
 function withOnly({ metadata, spec = {} }: Service, address: string, port: ServicePort): Service {
-  const { sessionAffinity, sessionAffinityConfig, internalTrafficPolicy } = spec;
+  const { sessionAffinity, sessionAffinityConfig, internalTrafficPolicy, externalTrafficPolicy } = spec;
+  const hasNodePort = port.nodePort !== undefined && externalTrafficPolicy !== "Local";
   return {
     metadata,
     spec: {
       clusterIPs: [address],
       ports: [port],
+      ...(hasNodePort ? { type: "NodePort" as const } : {}),
       ...defined({ sessionAffinity, sessionAffinityConfig, internalTrafficPolicy }),
     },
   };

@@ -3,7 +3,7 @@ import type { NftChain, NftTable, NftTableName } from "@fairlead/os/nft/state.ts
 import type { Elements } from "../service-proxy/desired.ts";
 import type { TableLayout } from "../service-proxy/kernel-table.ts";
 import { DROP_CHAIN, REFUSE_CHAIN, SET_SPECS, type SetKind, setName } from "../service-proxy/names.ts";
-import { affinityRules, REFUSE, renderChoices, renderSets } from "../service-proxy/table.ts";
+import { affinityRules, masqueradeRules, REFUSE, renderChoices, renderSets } from "../service-proxy/table.ts";
 
 /**
  * The table of global Services in the node's own namespace: the maps and chains of the service proxy, ahead of the cluster's proxy. A flow
@@ -11,7 +11,14 @@ import { affinityRules, REFUSE, renderChoices, renderSets } from "../service-pro
  */
 export const GLOBAL_TABLE: NftTableName = { family: "inet", name: "fairlead-global" };
 
-const KINDS: ReadonlySet<SetKind> = new Set(["services", "endpoints", "remember", "affinity", "hairpin"]);
+const KINDS: ReadonlySet<SetKind> = new Set([
+  "services",
+  "endpoints",
+  "remember",
+  "affinity",
+  "hairpin",
+  "masquerade-all",
+]);
 
 /** The sets of the table. */
 export const GLOBAL_SETS = new Map(
@@ -31,7 +38,7 @@ export function renderGlobalServices(elements: Elements): NftTable {
     ["output", { hook: { type: "nat", hook: "output", priority: AHEAD }, rules: DISPATCH }],
     // Before sources are rewritten (100).
     ["affinity", { hook: { type: "nat", hook: "postrouting", priority: 98 }, rules: affinityRules() }],
-    ["hairpin", { hook: { type: "nat", hook: "postrouting", priority: 99 }, rules: HAIRPIN }],
+    ["sources", { hook: { type: "nat", hook: "postrouting", priority: 99 }, rules: SOURCES }],
     ...renderChoices(),
   ]);
   return { chains, sets: renderSets(GLOBAL_SETS, elements) };
@@ -42,8 +49,9 @@ const DISPATCH: readonly NftRule[] = [
   rule`ip6 daddr . meta l4proto . th dport vmap ${setRef(setName("services", "6"))}`,
 ];
 
-/** A pod that was given itself. */
-const HAIRPIN: readonly NftRule[] = [
+/** Of a pod that was given itself, and of what came to a port of this node: answers have to come back here. */
+const SOURCES: readonly NftRule[] = [
+  ...masqueradeRules(),
   rule`ct status dnat ip saddr . ip daddr ${setRef(setName("hairpin", "4"))} masquerade fully-random`,
   rule`ct status dnat ip6 saddr . ip6 daddr ${setRef(setName("hairpin", "6"))} masquerade fully-random`,
 ];

@@ -141,15 +141,23 @@ export function affinityRules(): readonly NftRule[] {
   ];
 }
 
+/** What came to a port of this node, wherever from. */
+export function masqueradeRules(): readonly NftRule[] {
+  const { v4, v6 } = refs();
+  return [
+    rule`ct status dnat meta l4proto tcp ct original ip daddr . meta l4proto . ct original proto-dst ${v4.all} masquerade fully-random`,
+    rule`ct status dnat meta l4proto udp ct original ip daddr . meta l4proto . ct original proto-dst ${v4.all} masquerade fully-random`,
+    rule`ct status dnat meta l4proto tcp ct original ip6 daddr . meta l4proto . ct original proto-dst ${v6.all} masquerade fully-random`,
+    rule`ct status dnat meta l4proto udp ct original ip6 daddr . meta l4proto . ct original proto-dst ${v6.all} masquerade fully-random`,
+  ];
+}
+
 function postroutingRules(): readonly NftRule[] {
   const { v4, v6 } = refs();
   return [
     rule`ct status dnat ip saddr . ip daddr ${v4.hairpin} masquerade fully-random`,
     rule`ct status dnat ip6 saddr . ip6 daddr ${v6.hairpin} masquerade fully-random`,
-    rule`ct status dnat meta l4proto tcp ct original ip daddr . meta l4proto . ct original proto-dst ${v4.all} masquerade fully-random`,
-    rule`ct status dnat meta l4proto udp ct original ip daddr . meta l4proto . ct original proto-dst ${v4.all} masquerade fully-random`,
-    rule`ct status dnat meta l4proto tcp ct original ip6 daddr . meta l4proto . ct original proto-dst ${v6.all} masquerade fully-random`,
-    rule`ct status dnat meta l4proto udp ct original ip6 daddr . meta l4proto . ct original proto-dst ${v6.all} masquerade fully-random`,
+    ...masqueradeRules(),
     rule`ct status dnat meta l4proto tcp ip saddr != ${v4.cluster} ct original ip daddr . meta l4proto . ct original proto-dst ${v4.masquerade} masquerade fully-random`,
     rule`ct status dnat meta l4proto udp ip saddr != ${v4.cluster} ct original ip daddr . meta l4proto . ct original proto-dst ${v4.masquerade} masquerade fully-random`,
     rule`ct status dnat meta l4proto tcp ip6 saddr != ${v6.cluster} ct original ip6 daddr . meta l4proto . ct original proto-dst ${v6.masquerade} masquerade fully-random`,
