@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CLUSTER_MESH_PROFILES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { nodeNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
@@ -266,5 +267,24 @@ describeOnKernel("network policies of a cluster", () => {
       policies: ["NetworkPolicy work/clusters"],
       rule: "spec.ingress[0]",
     });
+  });
+
+  it("without a cluster in a rule mean the own one, or all where the profile of the network says so", async () => {
+    const hub = await lab.client("hub");
+    await (await lab.client(ONE)).delete(NETWORK_POLICIES, objectKey("work", "clusters"));
+    await policy(ONE, "any", {
+      podSelector: { matchLabels: { app: "server" } },
+      ingress: [{ from: [{ podSelector: { matchLabels: { app: "other-node" } } }] }],
+    });
+    const set = (policyDefaultLocalCluster: boolean | null) =>
+      hub.mergePatch(CLUSTER_MESH_PROFILES, objectKey(undefined, "flat"), {
+        spec: { policyDefaultLocalCluster },
+      });
+    for (const isLocal of [false, null]) {
+      await set(isLocal);
+      await untilReached(TWO, "other-node", there, isLocal === null ? [] : [80, 81]);
+      await untilReached(ONE, "other-node", there, [80, 81]);
+      await untilReached(TWO, "same-node", there, []);
+    }
   });
 });
