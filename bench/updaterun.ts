@@ -81,7 +81,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     },
   });
   const [clusters, runs, repeat] = [values.clusters, values.runs, values.repeat].map(Number);
-  const signal = AbortSignal.timeout(900_000);
+  const signal = AbortSignal.timeout(3_600_000);
   await using api = await startApi("updaterun");
   const config = await loadKubeconfig(api.kubeconfig);
   await using client = connect(config, deps);

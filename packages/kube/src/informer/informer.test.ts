@@ -8,7 +8,7 @@ import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
 import { FakeKubeClient } from "#client/client.fake.ts";
 import { createInformer } from "./informer.ts";
-import type { Change, InformerOptions, KubeClient, WatchEvent } from "#types.ts";
+import type { Change, InformerOptions, KubeClient, ListOptions, WatchEvent } from "#types.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import { delay } from "@fairlead/base/clock.ts";
@@ -288,6 +288,40 @@ describe("an informer", () => {
     expect(plain.informer.store.get(key)).not.toHaveProperty("data");
     const mine = await started({ fieldManager: "mine" });
     expect(mine.informer.store.get(key)?.metadata.managedFields?.map((it) => it.manager)).toEqual(["mine"]);
+  });
+
+  it("trims each object of its first state as it arrives, streamed or in pages: it never has all of them in full", async () => {
+    let trimmed = 0;
+    const seen: number[] = [];
+    client = new (class extends FakeKubeClient {
+      override async *watch<T extends KubeObject>(
+        ...[of, options, signal]: Parameters<KubeClient["watch"]> & [Resource<T>, unknown, unknown]
+      ): AsyncGenerator<WatchEvent<T>> {
+        for await (const event of super.watch(of, options, signal)) {
+          yield event;
+          seen.push(trimmed);
+        }
+      }
+      override async list<T extends KubeObject>(of: Resource<T>, options?: ListOptions) {
+        seen.push(trimmed);
+        return super.list(of, options);
+      }
+    })(clock);
+    client.seed(CONFIG_MAPS, configMap("one"), configMap("two"), configMap("three"));
+    const trim = (it: ConfigMap): ConfigMap => {
+      trimmed += 1;
+      return it;
+    };
+    await started({ trim });
+    expect(seen.slice(0, 3)).toEqual([1, 2, 3]);
+    expect(trimmed).toBe(3);
+    trimmed = 0;
+    seen.length = 0;
+    client.canStreamLists = false;
+    client.pageSize = 1;
+    await started({ trim });
+    expect(seen).toEqual([0, 1, 2]);
+    expect(trimmed).toBe(3);
   });
 
   it("still notifies the other readers when one fails", async () => {

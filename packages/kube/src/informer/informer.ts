@@ -104,7 +104,7 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
     // Another object under the same name: for readers the old one went before this one came.
     if (before !== undefined && before.metadata.uid !== object.metadata.uid && !this.#lingers(before))
       this.#publish(this.store.delete(key));
-    this.#publish(this.store.set(this.#trim(object)));
+    this.#publish(this.store.set(object));
   }
 
   delete(object: T): void {
@@ -133,7 +133,7 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
     this.#lingering.delete(key);
   }
 
-  #trim(object: T): T {
+  trim(object: T): T {
     // Objects come fresh from the parser: no one else refers to them yet.
     const { managedFields } = object.metadata;
     if (managedFields !== undefined) setManagedFields(object, this.#ownEntries(managedFields));

@@ -13,8 +13,11 @@ import type { ChangeColumn, KubeClient, ListOptions, WatchEvent, WatchOptions } 
 
 /** Where what was seen goes. */
 export interface Sink<T extends KubeObject> {
-  /** The whole state; what is not in it does not exist. */
+  /** What is kept of an object. Asked as soon as it arrives: a state is never in memory as a whole. */
+  trim(object: T): T;
+  /** The whole state, of trimmed objects; what is not in it does not exist. */
   replace(objects: readonly T[]): void;
+  /** @param object - A trimmed one. */
   set(object: T): void;
   delete(object: T): void;
   get(key: ObjectKey): T | undefined;
@@ -225,7 +228,7 @@ export class Reflector<T extends KubeObject> {
         items.length = 0;
         page = await this.#client.list(this.#of, { ...this.#select, signal });
       }
-      items.push(...page.items);
+      for (const item of page.items) items.push(this.#sink.trim(item));
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
       this.#resumeFrom = next === undefined ? page.metadata.resourceVersion : undefined;
     } while (next !== undefined);
@@ -260,7 +263,7 @@ export class Reflector<T extends KubeObject> {
         this.#replace([...initial.values()]);
         this.#resumeFrom = event.object.metadata.resourceVersion;
         initial = undefined;
-      } else collect(initial, event);
+      } else this.#collect(initial, event);
     }
   }
 
@@ -275,16 +278,16 @@ export class Reflector<T extends KubeObject> {
 
   #follow(event: ObjectEvent<T>): void {
     if (event.type === "DELETED") this.#sink.delete(event.object);
-    else if (event.type !== "BOOKMARK") this.#sink.set(event.object);
+    else if (event.type !== "BOOKMARK") this.#sink.set(this.#sink.trim(event.object));
     this.#resumeFrom = event.object.metadata.resourceVersion ?? this.#resumeFrom;
+  }
+
+  #collect(initial: Map<ObjectKey, T>, { type, object }: ObjectEvent<T>): void {
+    if (type === "DELETED") initial.delete(keyOf(object));
+    else if (type !== "BOOKMARK") initial.set(keyOf(object), this.#sink.trim(object));
   }
 }
 
 function isInitialEnd(event: ObjectEvent<KubeObject>): boolean {
   return event.type === "BOOKMARK" && event.object.metadata.annotations?.[INITIAL_EVENTS_END] === "true";
-}
-
-function collect<T extends KubeObject>(initial: Map<ObjectKey, T>, event: ObjectEvent<T>): void {
-  if (event.type === "DELETED") initial.delete(keyOf(event.object));
-  else if (event.type !== "BOOKMARK") initial.set(keyOf(event.object), event.object);
 }

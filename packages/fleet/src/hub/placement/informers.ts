@@ -2,6 +2,7 @@ import { objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { TextPool } from "@fairlead/base/text-pool.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 import {
@@ -55,6 +56,9 @@ export const OF_LATEST = "latest";
 /** Index of the statuses shown in namespaces by their name, which is that of the placement. */
 export const OF_NAME = "name";
 
+/** Of bindings and Works, that are kept once. Those of one object are some 40. */
+const MAX_TEXTS = 4096;
+
 /** A placement as `PlacementInformers` has it. */
 export interface WatchedPlacement extends Placement {
   /** Of all of the status but the conditions. */
@@ -97,9 +101,18 @@ export interface PlacementInformers {
 export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps): PlacementInformers {
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { fieldManager: PLACEMENT_MANAGER, ...options }, deps);
-  // Of these there are a hundred thousand; what they lack is found without the fields that a manager owns.
-  const makeLean = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T>): Informer<T> =>
-    createInformer(client, of, options, deps);
+  // Of these there are a hundred thousand: what they lack is found without the fields that a manager owns, and most texts occur in all.
+  const texts = new TextPool(MAX_TEXTS);
+  const makeLean = <T extends KubeObject>(
+    of: Resource<T>,
+    { trim, ...options }: InformerOptions<T>,
+  ): Informer<T> =>
+    createInformer(
+      client,
+      of,
+      { ...options, trim: (it) => texts.share(trim === undefined ? it : trim(it)) },
+      deps,
+    );
   const byPlacement = { [OF_PLACEMENT]: (it: KubeObject) => [placementOf(it)] };
   const byOverride = {
     [OF_OVERRIDE]: (it: KubeObject) => [overrideOf(it)],
