@@ -2,12 +2,13 @@
 
 import { createServer, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { type ConfigMap, CONFIG_MAPS, NAMESPACES, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { resource } from "@fairlead/kube/api/meta/resource.ts";
+import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { appliesAs, EVERYTHING } from "@fairlead/fleet/authz/applied.ts";
@@ -80,6 +81,30 @@ async function watchWrites(): Promise<{ readonly calls: Call[]; readonly idle: (
 const shown = (calls: readonly Call[]): string[] => calls.map((it) => `${it.verb} ${it.plural} ${it.name}`);
 
 describe("an applier", () => {
+  // The first one: a Work that failed before would keep the watch.
+  it("watches namespaces once while an object is refused: each watch shows all of them, and makes Works due", async () => {
+    let [tries, watches] = [0, 0];
+    const refusing = observed(bench.member.client, ({ name, plural }) => {
+      if (name !== "refused" || plural !== "configmaps") return;
+      tries += 1;
+      throw new FleetError("API_FORBIDDEN", "refused by the test");
+    });
+    const local = new Proxy(refusing, {
+      get(target, property) {
+        const value: unknown = Reflect.get(target, property, target);
+        if (property !== "watch") return value;
+        return (of: Resource, ...rest: unknown[]) => {
+          if (of.plural === "namespaces") watches += 1;
+          return (value as (...args: unknown[]) => unknown)(of, ...rest);
+        };
+      },
+    });
+    await bench.restart({ local, deps: { ...testDeps("member"), clock: HURRIED } });
+    await place(workOf("refused", [configMap("n", "refused")]));
+    await expect.poll(() => tries, { timeout: 15_000 }).toBeGreaterThan(5);
+    expect(watches).toBe(1);
+  });
+
   it("writes what changes, once, and nothing when it starts again", async () => {
     const first = await watchWrites();
     const manifests = ["a", "b", "c"].map((it) => configMap("n", `once-${it}`));
@@ -339,6 +364,28 @@ describe("a member in trouble", () => {
     await eventuallyOne(client, NAMESPACES, objectKey(undefined, "home"), (it) => it.metadata.uid !== uid);
     for (const name of ["x", "y"]) await eventuallyOne(client, CONFIG_MAPS, objectKey("home", name));
     for (const name of ["homeless", "home"]) await eventuallyWork(bench, name, isApplied);
+  });
+
+  it("applies objects whose namespace comes while their failure is being reported", async () => {
+    const [reporting, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let writes = 0;
+    const hub = observed(bench.hub.client, async ({ plural, name }) => {
+      if (plural !== "works" || name !== "late") return;
+      writes += 1;
+      // The first one is the finalizer.
+      if (writes !== 2) return;
+      reporting.resolve();
+      await release.promise;
+    });
+    await bench.restart({ ...withoutTimers, hub });
+    await place(workOf("early", [configMap("late-home", "x")]));
+    await eventuallyWork(bench, "early", (it) => reasonOf(it, 0) === "ManifestApplyFailed");
+    await place(workOf("late", [configMap("late-home", "y")]));
+    await reporting.promise;
+    await ensureNamespace(bench.member.client, "late-home");
+    await eventuallyWork(bench, "early", isApplied);
+    release.resolve();
+    await eventuallyWork(bench, "late", isApplied);
   });
 
   it("applies what a full quota kept out, when there is room", async () => {

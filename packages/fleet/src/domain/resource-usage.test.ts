@@ -32,3 +32,8 @@ it("a cluster whose pods request more than its nodes have has nothing available,
     memory: "0",
   });
 });
+
+it("the usage of a cluster without nodes is zero", () => {
+  const zero = { cpu: "0", memory: "0" };
+  expect(resourceUsageOf([], [], 0)).toEqual({ capacity: zero, allocatable: zero, available: zero });
+});

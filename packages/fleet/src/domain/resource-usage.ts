@@ -12,9 +12,11 @@ export interface ResourceUsage {
 
 const REPORTED = new Set(["cpu", "memory"]);
 const NONE: Amounts = new Map();
+/** Of a cluster without nodes, as KubeFleet reports it: property selectors compare with it. */
+const ZERO = amountsAt({ status: { cpu: "0", memory: "0" } }, "status");
 
 export function resourceUsageOf(nodes: Iterable<Node>, pods: Iterable<Pod>, nowMs: number): ResourceUsage {
-  let [capacity, allocatable, requested] = [NONE, NONE, NONE];
+  let [capacity, allocatable, requested] = [ZERO, ZERO, NONE];
   for (const { status = {} } of nodes) {
     capacity = sum(capacity, reported(amountsAt({ ...status }, "capacity")));
     allocatable = sum(allocatable, reported(amountsAt({ ...status }, "allocatable")));

@@ -27,6 +27,10 @@ export interface WorkMemory {
   attempts: number;
   lastResult: string;
   dueMs: number;
+  /** Made due since the last pass began, which may not have seen why. */
+  isWanted: boolean;
+  /** Whether something failed, for which a namespace may have to come: they are watched until nothing fails. */
+  hasFailed: boolean;
 }
 
 export class WorkMemories {
@@ -49,6 +53,8 @@ export class WorkMemories {
             attempts: 0,
             lastResult: "",
             dueMs: 0,
+            isWanted: false,
+            hasFailed: false,
           }
         : Object.assign(known, { generation: version, manifests, attempts: 0, dueMs: 0 });
     this.#byKey.set(key, memory);
@@ -62,7 +68,7 @@ export class WorkMemories {
   /** Makes all manifests due that failed, because what they lack may be there now. */
   makeDue(key: ObjectKey): void {
     const memory = this.#byKey.get(key);
-    if (memory !== undefined) memory.dueMs = 0;
+    if (memory !== undefined) Object.assign(memory, { dueMs: 0, isWanted: true });
   }
 }
 

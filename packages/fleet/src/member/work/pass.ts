@@ -62,6 +62,7 @@ class Run {
     const { applyStrategy, reportBackStrategy } = pass.work.spec;
     this.#inputs = jsonKey([applyStrategy, reportBackStrategy, pass.owner.metadata.uid]);
     this.#isDue = this.#nowMs() >= memory.dueMs;
+    memory.isWanted = false;
   }
 
   async process(): Promise<void> {
@@ -79,6 +80,9 @@ class Run {
       this.#missing.clear();
       await inParallel(wave, (it) => this.#processManifest(it));
     }
+    this.#memory.hasFailed = [...this.#processed.values()].some(
+      ({ result }) => !isApplied(result) && !isDiffReported(result),
+    );
     this.#use();
     const ids = new Set(manifests.map((it) => it.id));
     for (const id of this.#memory.outcomes.keys()) if (!ids.has(id)) this.#memory.outcomes.delete(id);
@@ -95,12 +99,10 @@ class Run {
   #use(): void {
     const { kinds, work } = this.#pass;
     const resources = [...this.#targets.values()].map((it) => it.of);
-    // What failed may have to wait for these.
+    // What failed may have to wait for these. A new watch shows all of them as new, which makes the Work due.
     const definitions = this.#missing.size > 0 ? [CUSTOM_RESOURCE_DEFINITIONS] : [];
-    const isFailed = [...this.#processed.values()].some(
-      ({ result }) => !isApplied(result) && !isDiffReported(result),
-    );
-    kinds.use(keyOf(work), [...resources, ...definitions, ...(isFailed ? [NAMESPACES] : [])]);
+    const namespaces = this.#memory.hasFailed ? [NAMESPACES] : [];
+    kinds.use(keyOf(work), [...resources, ...definitions, ...namespaces]);
   }
 
   async #targetOf(manifest: Manifest): Promise<Target | undefined> {
@@ -258,7 +260,7 @@ class Run {
     if (isSame && nowMs < this.#memory.dueMs)
       return { requeueAfterMs: Math.min(heldMs, this.#memory.dueMs - nowMs) };
     const attempts = isSame ? this.#memory.attempts + 1 : 1;
-    const delayMs = retryDelayMs(attempts, isDone);
+    const delayMs = this.#memory.isWanted ? 0 : retryDelayMs(attempts, isDone);
     Object.assign(this.#memory, { attempts, lastResult: summary, dueMs: nowMs + delayMs });
     return { requeueAfterMs: Math.min(heldMs, delayMs) };
   }
