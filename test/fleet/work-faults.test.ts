@@ -21,7 +21,7 @@ import {
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { configAs, userOf } from "../support/access.ts";
 import { ensureNamespace, testDeps } from "../support/fleet.ts";
-import { eventuallyOne } from "../support/waiting.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import {
   type Call,
   conditionOf,
@@ -103,6 +103,8 @@ describe("an applier", () => {
     await place(workOf("refused", [configMap("n", "refused")]));
     await expect.poll(() => tries, { timeout: 15_000 }).toBeGreaterThan(5);
     expect(watches).toBe(1);
+    await bench.hub.client.delete(WORKS, objectKey("fleet-member-a", "refused"));
+    await eventually(bench.hub.client, WORKS, (all) => all.length === 0);
   });
 
   it("writes what changes, once, and nothing when it starts again", async () => {
