@@ -20,6 +20,7 @@ import { HUB_ACCESS, HUB_PLACEMENT_ACCESS } from "@fairlead/fleet/authz/programs
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { CONFIG_MAPS, NAMESPACES, type Secret, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -204,6 +205,38 @@ describe("a fleet", () => {
       expect(await moveBetween(two, one, { isBack: true })).toEqual({ moved: MEMBERS, away: [] });
     });
     await runs.finish(one.client);
+    await works(one);
+  }, 90_000);
+
+  it("goes back after its members could not reach the other hub, and has lost nothing", async () => {
+    await undisturbed(async () => {
+      const unreachable = { hubServer: "https://127.0.0.1:9", timeoutMs: 2000 };
+      await expect(moveBetween(one, two, unreachable)).rejects.toThrow(
+        /^a, b, c did not switch to two within 2 s, and stay with hub \(a: .*127\.0\.0\.1:9/,
+      );
+      expect(await Promise.all(MEMBERS.map(hubOf))).toEqual(MEMBERS.map(() => one.config.server));
+      expect(await moveBetween(two, one, { isBack: true })).toEqual({ moved: MEMBERS, away: [] });
+    });
+    await works(one);
+  }, 90_000);
+
+  it("does not move both ways at the same time: the second command waits for the first one", async () => {
+    const steps: string[] = [];
+    const progress = (it: string): void => void steps.push(it);
+    await undisturbed(async () => {
+      const there = moveBetween(one, two, { identity: "there" });
+      for (const { client } of [one, two])
+        await eventuallyOne(
+          client,
+          LEASES,
+          objectKey("fleet-system", MOVE_JOURNAL),
+          (it) => it.spec?.holderIdentity === "there",
+        );
+      const back = moveBetween(two, one, { isBack: true, identity: "back", progress });
+      const all = { moved: MEMBERS, away: [] };
+      expect(await Promise.all([there, back])).toEqual([all, all]);
+    });
+    expect(steps[0]).toContain('waiting for another "fairlead hub move" (there)');
     await works(one);
   }, 90_000);
 

@@ -137,9 +137,10 @@ export class Mortal {
         const value: unknown = Reflect.get(target, name, target);
         if (typeof value !== "function") return value;
         const call = (...args: unknown[]): unknown => {
-          const result: unknown = Reflect.apply(value, target, args);
           const isWrite =
             typeof name === "string" && (WRITES.has(name) || (name === "request" && args[0] !== "GET"));
+          if (isWrite && this.isDead) return Promise.reject(new FleetError("ABORTED", "killed"));
+          const result: unknown = Reflect.apply(value, target, args);
           if (!isWrite || !(result instanceof Promise)) return result;
           return result.then((it: unknown) => {
             this.#left -= 1;
@@ -166,6 +167,8 @@ export function moveBetween(
     to: side(to),
     configs: { from: from.config, to: to.config },
     timeoutMs: 60_000,
+    // That of a command that was killed: the next one does not wait for its Leases.
+    identity: "test",
     progress: () => {},
     deps: testDeps("move"),
     signal: mortal?.signal ?? AbortSignal.timeout(120_000),

@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
 import { readFile } from "node:fs/promises";
 import { defined } from "@fairlead/base/defined.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
@@ -47,6 +49,7 @@ export async function move(flags: Flags): Promise<void> {
       ...defined({ hubServer: flags.hubServer, hubCa }),
       isBack,
       timeoutMs,
+      identity: `${hostname()}-${process.pid}-${randomBytes(3).toString("hex")}`,
       progress: sayStep,
       deps,
       signal,

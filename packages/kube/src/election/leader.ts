@@ -9,6 +9,8 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { CallOptions, KubeClient } from "#types.ts";
 
 export interface LeaderElectionOptions {
+  /** Where the Lease is. Default: where the others are. */
+  readonly client?: KubeClient;
   readonly namespace: string;
   readonly name: string;
   /** Unique among the candidates: host name and a random part. */
@@ -74,7 +76,7 @@ export function runAsLeaderOfAll(
   lead: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const candidates = parts.options.map(
-    (options) => new Candidate(parts.client, { ...DEFAULTS, ...options }, parts.deps),
+    (options) => new Candidate(options.client ?? parts.client, { ...DEFAULTS, ...options }, parts.deps),
   );
   return holdAll(candidates, parts.deps.metrics, signal, lead);
 }
@@ -121,7 +123,7 @@ function masterStatus(metrics: Metrics, name: string): Disposable & { lead(): vo
 
 class Candidate {
   readonly #client: KubeClient;
-  readonly #options: Required<LeaderElectionOptions>;
+  readonly #options: Required<Omit<LeaderElectionOptions, "client">>;
   readonly #deps: RuntimeDeps;
   /** The Lease as last seen, and when that was by our own monotonic clock. */
   #seen: Lease | undefined;
@@ -131,7 +133,11 @@ class Candidate {
   /** Whether the Lease is one from before what was seen of it: the server was restored from a backup. */
   #wasRestored = false;
 
-  constructor(client: KubeClient, options: Required<LeaderElectionOptions>, deps: RuntimeDeps) {
+  constructor(
+    client: KubeClient,
+    options: Required<Omit<LeaderElectionOptions, "client">>,
+    deps: RuntimeDeps,
+  ) {
     this.#client = client;
     this.#options = options;
     this.#deps = { ...deps, log: deps.log.child({ lease: `${options.namespace}/${options.name}` }) };

@@ -12,6 +12,7 @@ import { checkHub } from "../fleet/checks/hub.ts";
 import { checkPermissions } from "../fleet/checks/permissions.ts";
 import { checkVersion } from "../fleet/checks/version.ts";
 import { type Collection, collect, isFleetKind, isOfFleet, type Item } from "./collect.ts";
+import type { Finding } from "../fleet/checks/finding.ts";
 import { conflicts } from "./conflicts.ts";
 import type { Move } from "./members.ts";
 
@@ -20,13 +21,8 @@ import type { Move } from "./members.ts";
 /** In messages. */
 const SHOWN = 5;
 
-/** @returns What prevents the copy; empty: nothing. */
-export async function findProblems(
-  move: Move,
-  uids: { readonly from: string; readonly to: string },
-  isFirst: boolean,
-): Promise<readonly string[]> {
-  const { from, to, deps, signal } = move;
+/** @returns What prevents any step of a move, in either direction; empty: nothing. */
+export async function findObstacles({ from, to, signal }: Move): Promise<readonly string[]> {
   const everything = [{ verb: "*", of: { group: "*", plural: "*" } }];
   const findings = await Promise.all([
     checkVersion(from, signal),
@@ -34,20 +30,30 @@ export async function findProblems(
     checkPermissions(from, everything, signal),
     checkPermissions(to, everything, signal),
   ]);
-  const failed = findings.filter((it) => it.status === "failed").map((it) => it.message);
-  // Later, the move has paused it.
-  const hub = isFirst ? await checkHub(to, [], deps, signal) : undefined;
-  if (hub !== undefined && hub.status !== "ok") failed.push(hub.message);
-  // Without rights, the rest cannot be read.
-  if (failed.length > 0) return failed;
+  return findings.filter((it) => it.status === "failed").map((it) => it.message);
+}
+
+/** @returns What prevents the copy; empty: nothing. */
+export async function findProblems(
+  move: Move,
+  uids: { readonly from: string; readonly to: string },
+  isFirst: boolean,
+): Promise<readonly string[]> {
+  const { from, to, deps, signal } = move;
   const [there, here] = [await collect(from.client, signal), await collect(to.client, signal)];
   return [
+    // Later, the move has paused it.
+    ...(isFirst ? hubProblem(await checkHub(to, [], deps, signal)) : []),
     ...hubsAsMembers(move, there, uids),
     ...(await unableMembers(move, there)),
     ...(isFirst ? ownFleet(move, here) : []),
     ...(await ofOthers(move, there, here)),
     ...(await unserved(move, there)),
   ];
+}
+
+function hubProblem({ status, message }: Finding): string[] {
+  return status === "ok" ? [] : [message];
 }
 
 function membersIn(collection: Collection): readonly Item[] {

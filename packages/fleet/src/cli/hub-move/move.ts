@@ -2,19 +2,18 @@ import { HUB_CRDS } from "#api/crds.ts";
 import { installPolicies } from "#authz/policies/install.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import { installMissingCrds } from "@fairlead/kube/definitions/crds.ts";
-import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
 import type { Subject } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { clusterUid } from "../fleet/clusters.ts";
 import { accountSubject, CERTIFICATE_RIGHTS, signsCertificates } from "../fleet/identity.ts";
 import { isOwnAuthority } from "../fleet/join.ts";
 import { CLI_MANAGER } from "../fleet/steps.ts";
-import { findProblems } from "./checks.ts";
+import { findObstacles, findProblems } from "./checks.ts";
 import { collect } from "./collect.ts";
+import { type Exclusive, exclusively } from "./exclusive.ts";
 import type { HubState } from "#api/fairlead.dev/hub-move.ts";
 import { planMove, readJournal, stateWith, writeJournal } from "./journal.ts";
 import { pauseHub, resumeHub } from "./lease.ts";
@@ -31,7 +30,7 @@ import { sync } from "./sync.ts";
 
 /** Moves a fleet from one hub to another, or back. */
 
-export interface MoveOptions extends Move {
+export interface MoveOptions extends Move, Exclusive {
   readonly configs: { readonly from: ClusterConfig; readonly to: ClusterConfig };
   /** How members reach the hub that gets the fleet. Default: as the caller does. */
   readonly hubServer?: string;
@@ -42,7 +41,6 @@ export interface MoveOptions extends Move {
   readonly timeoutMs: number;
   /** Silence after which a member is not waited for. Unit: milliseconds. Default: 20 s. */
   readonly awayMs?: number;
-  readonly progress: (step: string) => void;
 }
 
 /** Passes of the copy: what changes during one is copied by the next. */
@@ -67,6 +65,12 @@ interface Hubs {
  * @throws {FleetError} `PRECONDITION_FAILED` if the move is not possible; `TIMED_OUT` if members do not switch in time.
  */
 export async function moveHub(options: MoveOptions): Promise<Moved> {
+  const { hubs } = await readStates(options);
+  refuse(await findObstacles(options));
+  return exclusively(options, hubs, (signal) => moveAlone({ ...options, signal }));
+}
+
+async function moveAlone(options: MoveOptions): Promise<Moved> {
   const { from, to, deps, signal, progress } = options;
   const { hubs, states, kind } = await readStates(options);
   if (kind === "copy") {
@@ -88,6 +92,7 @@ export async function moveHub(options: MoveOptions): Promise<Moved> {
 export async function planHubMove(options: MoveOptions): Promise<readonly string[]> {
   const { from, to, signal } = options;
   const { hubs, states, kind } = await readStates(options);
+  refuse(await findObstacles(options));
   if (kind === "send") return [`${to.who} has the fleet: call the members that are with ${from.who}`];
   refuse(await findProblems(options, hubs, states.to === undefined));
   const all = [...(await collect(from.client, signal)).values()];
@@ -147,8 +152,6 @@ function write(
 
 async function copyFleet(options: MoveOptions, hubs: Hubs): Promise<void> {
   const { from, to, deps, signal, progress } = options;
-  await ensureNamespace(from.client, FLEET_SYSTEM_NAMESPACE, signal);
-  await ensureNamespace(to.client, FLEET_SYSTEM_NAMESPACE, signal);
   // First the hub that has the fleet, so that it is known which one that is.
   await write(options, "from", "Sending", hubs);
   await write(options, "to", "Receiving", hubs);
