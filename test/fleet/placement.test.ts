@@ -22,7 +22,7 @@ import {
 import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { cordonCluster } from "@fairlead/fleet/cli/fleet/cordon.ts";
 import { drainPlacements } from "@fairlead/fleet/cli/fleet/drain-placements.ts";
-import { PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { ensureNamespace, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 let fleet: TestFleet;
@@ -191,9 +191,12 @@ describe("a namespace that is placed", () => {
 });
 
 it("a ResourcePlacement places objects of its namespace, through the same mailboxes", async () => {
-  await hub.create(CONFIG_MAPS, { ...configMap("two", { v: "2" }) });
+  // No other placement places it.
+  const namespace = "apart";
+  for (const it of [hub, fleet.client("a")]) await ensureNamespace(it, namespace);
+  await hub.create(CONFIG_MAPS, { metadata: { namespace, name: "two" }, data: { v: "2" } });
   await hub.create(RESOURCE_PLACEMENTS, {
-    metadata: { namespace: "shop", name: "two" },
+    metadata: { namespace, name: "two" },
     spec: {
       resourceSelectors: [{ group: "", version: "v1", kind: "ConfigMap", name: "two" }],
       policy: { placementType: "PickFixed", clusterNames: ["a"] },
@@ -203,7 +206,7 @@ it("a ResourcePlacement places objects of its namespace, through the same mailbo
     all.some((it) => isTrue(it.status?.conditions, "Applied")),
   );
   const names = (await hub.list(WORKS, { namespace: "fleet-member-a" })).items.map((it) => it.metadata.name);
-  expect(names).toContain("shop.two-work");
+  expect(names).toContain("apart.two-work");
 });
 
 it("the status of an object in its one member is that of the object on the hub, where the placement asks for it", async () => {

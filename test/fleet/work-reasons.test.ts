@@ -154,17 +154,22 @@ describe("a manifest that cannot be applied", () => {
     await eventuallyWork(bench, "later", isApplied);
   });
 
-  it("is PreparingToProcess while it waits for one that hangs", async () => {
-    const release = Promise.withResolvers<void>();
+  it("is PreparingToProcess while it waits for one that hangs, and what was applied since is reported", async () => {
+    const [hangs, later] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     await hinder(async (it) => {
-      if (it.name === "hangs") await release.promise;
+      if (it.name === "hangs") await hangs.promise;
+      if (it.name === "later") await later.promise;
     });
     const widget = { apiVersion: "batch/v1", kind: "CronJob", metadata: { namespace: "n", name: "waits" } };
-    await place(workOf("hangs", [widget, configMap("n", "hangs"), configMap("n", "goes-on")]));
-    const reasons = ["PreparingToProcess", "PreparingToProcess", "Applied"];
-    await eventuallyWork(bench, "hangs", (work) => reasons.every((it, at) => reasonOf(work, at) === it));
-    release.resolve();
-    await eventuallyWork(bench, "hangs", (it) => reasonOf(it, 1) === "Applied");
+    const others = ["hangs", "goes-on", "later"].map((it) => configMap("n", it));
+    await place(workOf("hangs", [widget, ...others]));
+    const areReported = (...reasons: readonly string[]) =>
+      eventuallyWork(bench, "hangs", (work) => reasons.every((it, at) => reasonOf(work, at) === it));
+    await areReported("PreparingToProcess", "PreparingToProcess", "Applied", "PreparingToProcess");
+    later.resolve();
+    await areReported("PreparingToProcess", "PreparingToProcess", "Applied", "Applied");
+    hangs.resolve();
+    await areReported("ManifestApplyFailed", "Applied", "Applied", "Applied");
   });
 });
 

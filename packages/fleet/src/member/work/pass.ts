@@ -1,3 +1,4 @@
+import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { jsonKey } from "@fairlead/base/json.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -20,23 +21,29 @@ import { writeStatus } from "./status.ts";
 
 /** Manifests of one Work that are worked on at a time. */
 const PARALLEL = 8;
-/** A pass that takes longer reports what it has so far. Unit: milliseconds. */
+/** A pass that takes longer reports what it has so far, each time that it has taken so much longer. Unit: milliseconds. */
 const PROGRESS_MS = 5000;
 
 /** Applies the manifests of a Work, or compares them, and reports to the hub. */
 export async function passOver(pass: WorkPass, memory: WorkMemory): Promise<ReconcileResult> {
   const run = new Run(pass, memory);
-  const { clock } = pass.session.deps;
-  let progress: Promise<void> | undefined;
-  {
-    using _timer = clock.after(PROGRESS_MS, () => {
-      progress = run.report(false).catch(() => {});
-    });
+  const ended = new AbortController();
+  const progress = reportProgress(run, pass.session.deps.clock, ended.signal);
+  try {
     await run.process();
+  } finally {
+    ended.abort();
+    await progress;
   }
-  await progress;
   await run.report(true);
   return run.next();
+}
+
+async function reportProgress(run: Run, clock: Clock, ended: AbortSignal): Promise<void> {
+  while (!ended.aborted) {
+    await delay(clock, PROGRESS_MS, ended).catch(() => {});
+    if (!ended.aborted) await run.report(false).catch(() => {});
+  }
 }
 
 class Run {
