@@ -169,6 +169,25 @@ describe("targets of probes", () => {
 });
 
 describe("lookups", () => {
+  it.each([
+    ["never answers, say what the servers behind it do", 0, 0],
+    ["answers no more, say so", 10, 500],
+  ])("of a Service whose address %s", async (_what, answers, failed) => {
+    const clock = new FakeClock();
+    let left = answers;
+    const lookups = new Lookups({
+      servers: () => ["10.96.0.10", "10.0.0.2"],
+      names: () => ["a"],
+      lookup: (server) => Promise.resolve(server === "10.0.0.2" || left-- > 0 ? undefined : "none"),
+      clock,
+    });
+    lookups.want(true);
+    for (let at = 0; at < 800; at += 1) await clock.advance(500);
+    const { failedLookupsPerMille = Infinity } = lookups.measurements;
+    expect(Math.abs(failedLookupsPerMille - failed)).toBeLessThan(10);
+    await lookups[Symbol.asyncDispose]();
+  });
+
   it("ask each server for each name while they are wanted, and say nothing before they are twenty", async () => {
     const clock = new FakeClock();
     const asked = new Set<string>();
