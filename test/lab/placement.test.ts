@@ -109,6 +109,20 @@ describeOnKernel("a placement of a namespace on the members with a label", () =>
     ).not.toContain(undefined);
   });
 
+  it("can be overridden by one override for each object: the hub's API server asks the hub", async () => {
+    const override = (name: string) => ({
+      apiVersion: "placement.kubernetes-fleet.io/v1beta1",
+      kind: "ClusterResourceOverride",
+      metadata: { name },
+      spec: {
+        clusterResourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name: "another" }],
+        policy: { overrideRules: [{ overrideType: "Delete" }] },
+      },
+    });
+    await lab.apply("hub", override("first"));
+    await expect(lab.apply("hub", override("second"))).rejects.toThrow("is selected by override first");
+  });
+
   it("follows the hub's objects, and puts back what is changed in a member", async () => {
     await lab.kubectl("hub", ["-n", "shop", "scale", "deployment", "web", "--replicas=1"]);
     for (const it of PLACED)

@@ -61,6 +61,9 @@ export function nodeKubeconfig(node: Pick<LabNode, "name">): string {
 /** A lab runs one copy of each manager: after a crash the next one need not wait for the lease of the last. */
 const ALONE = { "no-leader-elect": true } as const;
 
+/** Where the hub's API server asks the hub, which runs in the same network namespace. */
+const WEBHOOK = "127.0.0.1:9443";
+
 /** All programs of the lab, in the order in which they start. */
 export function planPrograms(topology: LabTopology, layout: LabLayout): readonly LabProgram[] {
   const programs = [
@@ -103,6 +106,8 @@ function clusterPrograms(
       site("hub", {
         kubeconfig: join(dir, KUBECONFIG.hub),
         "member-lease-seconds": leaseSeconds,
+        webhook: WEBHOOK,
+        "webhook-url": `https://${WEBHOOK}`,
         ...ALONE,
       }),
       ...extraPrograms(topology, layout, cluster),
