@@ -15,21 +15,18 @@ import {
   CLUSTER_RESOURCE_PLACEMENTS,
   CLUSTER_RESOURCE_SNAPSHOTS,
   CLUSTER_SCHEDULING_POLICY_SNAPSHOTS,
-  type Placement,
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { inParallel } from "@fairlead/base/parallel.ts";
-import { CONFIG_MAPS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { CONFIG_MAPS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
-import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
-import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { answerWorks, joinMailboxes, keepAlive } from "./fleet/mailboxes.ts";
 import {
   peakMemory,
@@ -39,6 +36,7 @@ import {
   startProgram,
   usageOfAll,
 } from "./fleet/programs.ts";
+import { isAvailable, membersOf, observedIndex, place, type Placing, stage } from "./fleet/placements.ts";
 import { until } from "./fleet/until.ts";
 import { quantile } from "./lab/lab.ts";
 import { countWrites } from "./lab/writes.ts";
@@ -57,14 +55,9 @@ const KINDS = [
 ] as const;
 const deps = systemDeps(silentLogger);
 
-interface World {
-  readonly client: KubeClient;
-  readonly placements: Informer<Placement>;
+interface World extends Placing {
   readonly kubeconfig: string;
   readonly api: readonly number[];
-  /** The members that placements pick. */
-  readonly picked: readonly string[];
-  readonly signal: AbortSignal;
 }
 
 export async function run(argv: readonly string[]): Promise<void> {
@@ -103,17 +96,6 @@ export async function run(argv: readonly string[]): Promise<void> {
 
 function startHub(kubeconfig: string): Promise<Program> {
   return startProgram(["hub", "--kubeconfig", kubeconfig, "--no-leader-elect"]);
-}
-
-/** The first ones have the label that placements ask for. */
-function membersOf(members: number, clusters: number): Map<string, Record<string, string>> {
-  const width = String(members - 1).length;
-  return new Map(
-    Array.from({ length: members }, (_, at) => [
-      `c${String(at).padStart(width, "0")}`,
-      { place: at < clusters ? "here" : "elsewhere" },
-    ]),
-  );
 }
 
 /** As many Works as one placement makes, created by one client until a watch has delivered all. */
@@ -235,43 +217,4 @@ async function memory({ api }: World, hub: Program): Promise<string> {
   const megabytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);
   const peak = await peakMemory(hub.pid);
   return `hub ${megabytes(own.memory)} MiB (at most ${megabytes(peak)}), API server ${megabytes(server.memory)} MiB`;
-}
-
-/** A namespace with a ConfigMap. */
-async function stage({ client, signal }: World, name: string): Promise<void> {
-  await client.create(NAMESPACES, { metadata: { name } }, { signal });
-  const metadata = { namespace: name, name: "app" };
-  await client.create(CONFIG_MAPS, { metadata, data: { change: "1" } }, { signal });
-}
-
-async function place({ client, signal }: World, name: string): Promise<void> {
-  const clusterSelectorTerms = [{ labelSelector: { matchLabels: { place: "here" } } }];
-  await client.create(
-    CLUSTER_RESOURCE_PLACEMENTS,
-    {
-      metadata: { name },
-      spec: {
-        resourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name }],
-        policy: {
-          placementType: "PickAll",
-          affinity: {
-            clusterAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { clusterSelectorTerms } },
-          },
-        },
-      },
-    },
-    { signal },
-  );
-}
-
-function isAvailable({ placements, picked }: World, name: string): boolean {
-  const status = placements.store.get(objectKey(undefined, name))?.status;
-  return (
-    isConditionTrue(status?.conditions, "ClusterResourcePlacementAvailable") &&
-    status?.placementStatuses?.length === picked.length
-  );
-}
-
-function observedIndex({ placements }: World, name: string): string | undefined {
-  return placements.store.get(objectKey(undefined, name))?.status?.observedResourceIndex;
 }
