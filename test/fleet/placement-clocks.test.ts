@@ -1,4 +1,4 @@
-/** Placements and staged update runs while a member is away for a day, and while clocks are wrong by a day. */
+/** Placements, staged update runs and update runs of clusters while a member is away for a day, and while clocks are wrong by a day. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { systemDeps } from "@fairlead/base/deps.ts";
@@ -17,6 +17,12 @@ import {
   CLUSTER_STAGED_UPDATE_STRATEGIES,
   type StagedUpdateRun,
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  CLUSTER_UPGRADES,
+  UPDATE_RUNS,
+  UPGRADER_ANNOTATION,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { startFleet, type TestFleet } from "../support/fleet.ts";
 import { sampleOf } from "../support/sample.ts";
@@ -25,6 +31,8 @@ import { eventually, eventuallyOne, until } from "../support/waiting.ts";
 import { WrongClock } from "../support/wrong-clock.ts";
 
 const DAY_MS = 86_400_000;
+/** Of a stage. */
+const WAIT_MS = 3_600_000;
 const MEMBERS = ["a", "b"];
 /** The time that passes for the hub. */
 const time = new SteppedClock();
@@ -205,6 +213,78 @@ it.each(sampleOf(JUMPS, [0, 3]))(
       await hasSucceeded(run);
     }
     expectNothingMoved();
+  },
+  60_000,
+);
+
+/** The hub learns the clock of its API server from answers to its requests. */
+async function answersHub(name: string): Promise<void> {
+  const identity = { kind: "User", name, apiGroup: "rbac.authorization.k8s.io" } as const;
+  await hub.create(MEMBER_CLUSTERS, { metadata: { name }, spec: { identity } });
+  await eventually(hub, NAMESPACES, (all) => all.some((it) => it.metadata.name === `fleet-member-${name}`));
+  await hub.delete(MEMBER_CLUSTERS, named(name));
+  await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === name));
+}
+
+it.each([
+  ["ahead", DAY_MS],
+  ["behind", -DAY_MS],
+])(
+  "an update run of clusters that waits while the clock of the hub's API server is a day %s, and then right again, takes no longer",
+  async (_, jump) => {
+    const name = jump > 0 ? "ahead" : "behind";
+    const kubernetesVersion = "1.36.99";
+    const metadata = { annotations: { [UPGRADER_ANNOTATION]: "External" }, labels: { upgraded: "yes" } };
+    await hub.mergePatch(MEMBER_CLUSTERS, named("a"), { metadata });
+    clocks["hub/apiserver"].aheadMs = jump;
+    clocks.hub.aheadMs = -jump;
+    await hub.create(UPDATE_RUNS, {
+      metadata: { name },
+      spec: {
+        state: "Run",
+        managedClusterUpdate: { upgrade: { type: "ControlPlaneOnly", kubernetesVersion } },
+        strategy: {
+          stages: [
+            {
+              name: "s",
+              memberSelector: { byLabel: "upgraded=yes" },
+              afterStageWaitInSeconds: WAIT_MS / 1000,
+            },
+          ],
+        },
+      },
+    });
+    const { spec } = await eventuallyOne(
+      hub,
+      CLUSTER_UPGRADES,
+      objectKey("fleet-member-a", "a"),
+      (it) => it.spec.operation !== undefined && it.status?.operation?.id !== it.spec.operation.id,
+    );
+    const operation = { id: spec.operation?.id ?? "", state: "Succeeded" as const };
+    const status = { kubernetesVersion, operation };
+    await hub.mergePatch(
+      CLUSTER_UPGRADES,
+      objectKey("fleet-member-a", "a"),
+      { status },
+      { subresource: "status" },
+    );
+    await eventuallyOne(
+      hub,
+      UPDATE_RUNS,
+      named(name),
+      (it) => it.status?.stages[0]?.afterStageWaitStatus?.status.state === "Running",
+    );
+    for (const clock of Object.values(clocks)) clock.aheadMs = 0;
+    await answersHub(`after-${name}`);
+    time.skip(WAIT_MS);
+    const ended = await eventuallyOne(
+      hub,
+      UPDATE_RUNS,
+      named(name),
+      (it) => it.status?.outcome !== undefined,
+    );
+    expect(ended.status?.outcome).toBe("Succeeded");
+    await hub.delete(UPDATE_RUNS, named(name));
   },
   60_000,
 );

@@ -1,3 +1,4 @@
+import { isToCome } from "#domain/set-back.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { findCondition, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { StagedUpdateRunStatus } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
@@ -67,9 +68,6 @@ export function mark(
   at.conditions = setCondition(at.conditions, next, { now: () => nowMs });
 }
 
-/** How much later than now a time may be: clocks are not exact. Unit: milliseconds. */
-const MAX_AHEAD_MS = 60_000;
-
 /** After the clock was set back: conditions of a draft from a time to come are as of now, so that waits end. */
 export function endFuture(draft: StagedUpdateRunStatus, nowMs: number): void {
   const { stagesStatus = [], deletionStageStatus: deletion } = draft;
@@ -81,8 +79,7 @@ export function endFuture(draft: StagedUpdateRunStatus, nowMs: number): void {
   ]);
   for (const it of [draft, ...parts])
     for (const condition of it.conditions ?? [])
-      if (Date.parse(condition.lastTransitionTime) > nowMs + MAX_AHEAD_MS)
-        condition.lastTransitionTime = timestamp(nowMs);
+      if (isToCome(condition.lastTransitionTime, nowMs)) condition.lastTransitionTime = timestamp(nowMs);
 }
 
 /** The status of a condition; undefined where it is absent. */

@@ -1,8 +1,9 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { GATES, type UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { type Gate, GATES, type UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { gatesOf } from "#updates/clusters/gates.ts";
 import type { UpdateInformers } from "./informers.ts";
 
@@ -21,9 +22,16 @@ export async function writeGates(
     const current = updateGates.store.get(key);
     if (current === undefined)
       await client.create(GATES, { metadata: { name }, spec }, options).catch(orExists);
-    else if (current.spec.state === "Pending" && spec.state !== "Pending")
-      await client.mergePatch(GATES, key, { spec: { state: spec.state } }, options);
+    else if (current.spec.state === "Pending" && isChanged(current.spec, spec)) {
+      const { state, scheduledStartTime } = spec;
+      await client.mergePatch(GATES, key, { spec: { state, ...defined({ scheduledStartTime }) } }, options);
+    }
   }
+}
+
+/** Its time changes when the clock was set back. */
+function isChanged(current: Gate["spec"], { state, scheduledStartTime }: Gate["spec"]): boolean {
+  return state !== "Pending" || current.scheduledStartTime !== scheduledStartTime;
 }
 
 /** The cache may not have it yet. */

@@ -1,3 +1,4 @@
+import { isToCome } from "#domain/set-back.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -71,6 +72,13 @@ async function reconcile(
   // One that was not started holds nothing.
   if (runs.some((it) => (it.spec.state ?? "Initialize") !== "Initialize" && !hasEnded(it))) return;
   const nowMs = clockOfServer(client, deps.clock).now();
+  if (isToCome(profile.status?.lastTriggeredAt, nowMs)) {
+    // The clock was set back: the next run is due as if the last one had been triggered now.
+    const status = { lastTriggeredAt: timestamp(nowMs) };
+    const options = { subresource: "status" as const, fieldManager: HUB_MANAGER, signal };
+    await client.mergePatch(AUTO_UPGRADE_PROFILES, key, { status }, options);
+    return;
+  }
   const waitMs = nextTrigger(profile) - nowMs;
   if (waitMs > 0) return { requeueAfterMs: waitMs };
   const decision = await decide(informers, upgraders, profile, signal);
