@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
-import { Agent, request } from "node:https";
+import { Agent, request, type RequestOptions } from "node:https";
 import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { IDENTITY_DEMANDS, IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
@@ -48,20 +48,39 @@ export async function openWatches(
     ...OF_VIEW.map((it) => collectionPath(it, VIEW_NAMESPACE)),
   ];
   for (const path of paths) {
-    const asked = request(`${server}${withQuery(path, { watch: true, timeoutSeconds: 3600 })}`, {
+    const asked = {
       agent: new Agent({ keepAlive: false }),
       headers: { "impersonate-user": user },
       ...(ca === undefined ? {} : { ca }),
       ...(certificate === undefined ? {} : { cert: certificate }),
       ...(key === undefined ? {} : { key }),
-    });
-    asked.on("error", (error) => {
-      if (!signal.aborted) throw error;
-    });
-    signal.addEventListener("abort", () => asked.destroy(), { once: true });
-    asked.end();
-    const [answer] = (await once(asked, "response", { signal })) as [IncomingMessage];
-    if (answer.statusCode !== 200) throw new Error(`a watch of ${name}: ${answer.statusCode}`);
-    answer.resume();
+    };
+    await open(`${server}${withQuery(path, { watch: true, timeoutSeconds: 3600 })}`, asked, signal);
+  }
+}
+
+/** As agents do it opens the watch again when it ends. Resolves when the server has begun to answer. */
+async function open(url: string, asked: RequestOptions, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const sent = request(url, asked);
+    const stop = (): void => void sent.destroy();
+    signal.addEventListener("abort", stop, { once: true });
+    const again = (): void => signal.removeEventListener("abort", stop);
+    sent.end();
+    try {
+      const [answer] = (await once(sent, "response", { signal })) as [IncomingMessage];
+      if (answer.statusCode !== 200) throw new Error(`${url}: ${answer.statusCode}`);
+      answer.resume();
+      sent.on("error", () => {});
+      answer.on("error", () => {});
+      answer.once("close", () => {
+        again();
+        if (!signal.aborted) void open(url, asked, signal);
+      });
+      return;
+    } catch (error) {
+      again();
+      if (!(error instanceof Error) || !("code" in error)) throw error;
+    }
   }
 }
