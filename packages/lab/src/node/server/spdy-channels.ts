@@ -1,4 +1,5 @@
 import type { Duplex } from "node:stream";
+import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import type { Status } from "@fairlead/kube/api/meta/types.ts";
 import type { TerminalSize } from "../container/pty.ts";
 import { type Channels, parseSize, type StreamWish } from "./channels.ts";
@@ -22,6 +23,9 @@ export function chooseSpdyProtocol(offered: readonly string[]): string | undefin
   );
 }
 
+/** For clients of a terminal that open a stream more than is waited for, after a command that was quick. Unit: milliseconds. */
+const LATE_MS = 5000;
+
 /**
  * Resolves once the client has opened its streams; undefined when it goes away before.
  *
@@ -31,8 +35,9 @@ export function chooseSpdyProtocol(offered: readonly string[]): string | undefin
 export async function spdyChannels(
   transport: Duplex,
   head: Buffer,
-  { wish, protocol }: { readonly wish: StreamWish; readonly protocol: string },
+  of: { readonly wish: StreamWish; readonly protocol: string; readonly clock?: Clock },
 ): Promise<Channels | undefined> {
+  const { wish, protocol, clock = systemClock } = of;
   const streams = new Map<string, SpdyStream>();
   const resizes: ((size: TerminalSize) => void)[] = [];
   const closes: (() => void)[] = [];
@@ -45,10 +50,13 @@ export async function spdyChannels(
   const session = new SpdySession(transport, (stream) => {
     const type = stream.headers.get("streamtype") ?? "";
     streams.set(type, stream);
+    if (isFinished) void endStream(stream);
     if (type === "resize") readSizes(stream, (size) => resizes.forEach((it) => it(size)));
     if (wanted.every((it) => streams.has(it))) complete.resolve(true);
   });
+  const late = new DisposableStack();
   void session.run(head).then(() => {
+    late.dispose();
     complete.resolve(false);
     if (!isFinished) closes.forEach((it) => it());
     return undefined;
@@ -65,7 +73,10 @@ export async function spdyChannels(
       const ends = ["stdout", "stderr", "resize", "stdin"].map((it) => endStream(streams.get(it)));
       await Promise.all(ends);
       await endStream(streams.get("error"), renderEnd(status, protocol));
-      session.close();
+      // After GOAWAY a client reads nothing, and would wait for the answer to a stream that it has just opened.
+      const isWhole = !wish.tty || (streams.has("stderr") && streams.has("resize"));
+      if (isWhole || late.disposed) session.close();
+      else late.use(clock.after(LATE_MS, () => session.close()));
     },
   };
 }
