@@ -22,7 +22,7 @@ let asked = "";
 
 async function startServer(): Promise<Disposable> {
   const { v4: web, v6: web6 } = world.pod("out/web").peer;
-  const zone = {
+  const all = {
     "web.example.com.": [web, web6],
     "pod.example.com.": [world.pod("x/b").peer.v4],
     "many.example.com.": Array.from({ length: 80 }, (_, at) => `198.51.100.${at}`),
@@ -31,7 +31,7 @@ async function startServer(): Promise<Disposable> {
   const { command, args } = inNetns(world.pod("x/dns").netns, process.execPath, [
     SCRIPT,
     "serve",
-    JSON.stringify(zone),
+    JSON.stringify(all),
   ]);
   const child = start(command, args, { stdio: ["ignore", "pipe", "inherit"] });
   await new Promise<void>((resolve) => {
@@ -200,5 +200,59 @@ describeOnKernel("policies about names", () => {
     await world.startAgent(1);
     expect([await web(), await web(6)]).toEqual([true, true]);
     expect(await dns("x/a", SERVICE, "web.example.com.")).toContain("0 ");
+  });
+});
+
+describeOnKernel("policies about names in a parallel network", () => {
+  const stack = new DisposableStack();
+  beforeAll(async () => {
+    asked = "";
+    // The second node stands for `fleet`: pods are attached to it, too, and no proxy listens there.
+    world = await PolicyWorld.start(
+      [
+        { namespace: "x", name: "a", node: 1 },
+        { namespace: "x", name: "fleet-a", labels: { pod: "a" }, node: 2, reportedOn: 1 },
+        { namespace: "x", name: "b", node: 2, reportedOn: 1 },
+        { namespace: "x", name: "dns", node: 2, isOutside: true },
+        { namespace: "out", name: "web", node: 2, isOutside: true },
+        { namespace: "out", name: "other", node: 2, isOutside: true },
+      ],
+      1,
+      "parallel",
+    );
+    stack.use(await startServer());
+    const { v4, v6 } = world.pod("x/dns").peer;
+    const [names] = POLICY.spec.egress.slice(1);
+    const toServer = {
+      toCIDR: [`${v4}/32`, `${v6}/128`],
+      toPorts: [{ ports: [{ port: "53", protocol: "ANY" }], rules: { dns: [{ matchPattern: "*" }] } }],
+    };
+    await world.client.create(CILIUM_NETWORK_POLICIES, {
+      ...POLICY,
+      spec: { ...POLICY.spec, egress: [toServer, names ?? {}] },
+    });
+    await world.settled();
+  });
+  afterAll(async () => {
+    stack.dispose();
+    await world?.[Symbol.asyncDispose]();
+  });
+
+  it("let what a pod learned by the network of its node pass in the namespace fleet as well", async () => {
+    const { v4: server } = world.pod("x/dns").peer;
+    // Packets of the first pod pass both tables, those of the second one that of `fleet` only.
+    const asks = (to: string) =>
+      Promise.all(["x/a", "x/fleet-a", "x/b"].map((it) => world.asks(it, to, { port: 80 })));
+    expect(await asks("out/web")).toEqual([false, false, true]);
+    expect(await dns("x/a", server, "web.example.com.")).toBe(`0 ${world.pod("out/web").peer.v4}`);
+    expect(await asks("out/web")).toEqual([true, true, true]);
+    expect(await asks("out/other")).toEqual([false, false, true]);
+  });
+
+  it("drop in fleet the questions of pods that they select, and leave those of others alone", async () => {
+    const { v4: server } = world.pod("x/dns").peer;
+    for (const transport of ["udp", "tcp"])
+      expect(await dns("x/fleet-a", server, "web.example.com.", "A", transport)).toBe("no answer");
+    expect(await dns("x/b", server, "web.example.com.")).toContain("0 ");
   });
 });

@@ -45,11 +45,22 @@ const FAR_NET = 9;
 /** How long a probe waits for an answer. Nothing here takes a millisecond; what is dropped is never answered. */
 const PROBE_MS = 250;
 
+/** Nothing here has such an address. */
+const PARALLEL = {
+  ipv4: "10.112.0.0/14",
+  ipv6: "fd00:112::/32",
+  vipIPv4: "10.116.0.0/16",
+  vipIPv6: "fd00:116::/64",
+  keyEpoch: 1,
+};
+
 export interface WorldPod {
   readonly namespace: string;
   readonly name: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly node: NodeNumber;
+  /** The node that it is reported to be on. Default: that. */
+  readonly reportedOn?: NodeNumber;
   /** Another cluster than "own", whose pods are known by IdentitySlices. On the second node. */
   readonly cluster?: string;
   /** Nothing reports it: as a server outside of the fleet. On the second node. */
@@ -98,27 +109,34 @@ export class PolicyWorld implements AsyncDisposable {
   >();
   readonly #stack = new AsyncDisposableStack();
   #inside: NodeNumber | undefined;
+  /** In a parallel network the second node stands for the namespace `fleet` of the first one. */
+  #mode: "flat" | "parallel" = "flat";
   /** For the agents that start from now on. */
   loadLibC: LoadLibC | undefined;
 
   /** @param inside - The node whose network this thread enters, as programs of a node have it. */
-  static async start(pods: readonly WorldPod[], inside?: NodeNumber): Promise<PolicyWorld> {
+  static async start(
+    pods: readonly WorldPod[],
+    inside?: NodeNumber,
+    mode: "flat" | "parallel" = "flat",
+  ): Promise<PolicyWorld> {
     const world = new PolicyWorld();
     world.#inside = inside;
+    world.#mode = mode;
     await world.#makeNodes();
     world.client.seed(MESH_NETWORKS, {
       metadata: {
         namespace: FLEET_SYSTEM_NAMESPACE,
-        name: "flat",
+        name: mode,
         labels: { [OWN_CLUSTER_LABEL]: "own", [MANAGED_BY_LABEL]: "test" },
       },
-      spec: { mode: "flat" },
+      spec: mode === "flat" ? { mode } : { mode, ...PARALLEL },
     });
     for (const name of new Set(pods.filter((it) => it.cluster === undefined).map((it) => it.namespace)))
       world.client.seed(NAMESPACES, namespaceObject(name));
     await Promise.all(pods.map((it, at) => world.#addPod(it, 10 + at)));
     if (inside !== undefined) world.#stack.use(await enterNetns(await world.netns(inside)));
-    for (const number of NODE_NUMBERS) await world.startAgent(number);
+    for (const number of mode === "flat" ? NODE_NUMBERS : ([1] as const)) await world.startAgent(number);
     return world;
   }
 
@@ -144,7 +162,7 @@ export class PolicyWorld implements AsyncDisposable {
       services,
       slices,
       nodes,
-      fleetNetns: "/nowhere/fleet",
+      fleetNetns: this.#mode === "flat" ? "/nowhere/fleet" : await this.netns(2),
       ...defined({ loadLibC: this.loadLibC }),
       ...(node === this.#inside ? {} : { netns: await this.netns(node) }),
       deps,
@@ -371,11 +389,11 @@ function portsOf(port: number) {
 }
 
 function podObject(pod: WorldPod, { v4, v6 }: Pick<Peer, "v4" | "v6">): Pod {
-  const { namespace, name, node, labels = { pod: name } } = pod;
+  const { namespace, name, node, reportedOn = node, labels = { pod: name } } = pod;
   return {
     metadata: { namespace, name, labels: { ...labels } },
     spec: {
-      nodeName: nodeName(node),
+      nodeName: nodeName(reportedOn),
       containers: [{ name: "c", image: "i", ports: PORTS.flatMap(portsOf) }],
     },
     status: { phase: "Running", podIPs: [{ ip: v4 }, { ip: v6 }] },
