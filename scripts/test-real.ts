@@ -25,6 +25,7 @@ export const PROGRAMS = [
   "scheduling",
   "staged-runs",
   "updates",
+  "hub-move",
 ];
 
 /** Tests in those files that apply only to our server, by the beginning of their names, with the reason. */

@@ -1,4 +1,5 @@
 import { delay } from "@fairlead/base/clock.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
 import { inParallel } from "@fairlead/base/parallel.ts";
 import { byText } from "@fairlead/base/text.ts";
 import {
@@ -32,6 +33,7 @@ const CONCURRENCY = 16;
 /** Creation times have whole seconds. Unit: milliseconds. */
 const NEXT_SECOND_MS = 1000;
 const SERVED_MS = 30_000;
+const CONFLICT_TRIES = 10;
 /** Of which the older one has the name that two ask for. */
 const AGED = new Set(["TrafficManagerProfile", "TrafficManagerBackend"]);
 
@@ -109,15 +111,26 @@ class Pass {
     await delay(deps.clock, NEXT_SECOND_MS, signal);
   }
 
+  /** Members that are with the hub that gets the fleet write there, too. */
   async #copyOne(item: Item): Promise<void> {
+    const { object } = item;
+    if (isDeleting(object) && (object.metadata.finalizers ?? []).length === 0) return;
+    let present = await this.#present(item);
+    for (let tries = 1; ; tries += 1) {
+      try {
+        await this.#copyOver(item, present);
+        return;
+      } catch (error) {
+        if (!hasCode(error, "API_CONFLICT") || tries === CONFLICT_TRIES) throw error;
+        present = await this.#read(item);
+      }
+    }
+  }
+
+  async #copyOver(item: Item, present: KubeObject | undefined): Promise<void> {
     const { target } = this.#options;
     const { of, key, object } = item;
-    if (isDeleting(object) && (object.metadata.finalizers ?? []).length === 0) return;
-    const { object: after, isWritten } = await writeObject(
-      target,
-      this.#wanted(item),
-      await this.#present(item),
-    );
+    const { object: after, isWritten } = await writeObject(target, this.#wanted(item), present);
     this.#note(item, after);
     const reported = await this.#copyStatus(item, after);
     const managers = managersFor(object.metadata, this.#uids);
@@ -129,12 +142,15 @@ class Pass {
   }
 
   /** Objects that placements select are not known here before their placements are. */
-  async #present({ of, key, object }: Item): Promise<KubeObject | undefined> {
+  async #present(item: Item): Promise<KubeObject | undefined> {
+    const known = this.#here.get(itemKey(item.of, item.key))?.object;
+    return known === undefined ? this.#read(item) : inVersionOf(item, known);
+  }
+
+  async #read(item: Item): Promise<KubeObject | undefined> {
     const { client, signal } = this.#options.target;
-    const known = this.#here.get(itemKey(of, key))?.object ?? (await client.find(of, key, { signal }));
-    return known === undefined
-      ? undefined
-      : ({ ...known, apiVersion: object.apiVersion, kind: object.kind } as KubeObject);
+    const found = await client.find(item.of, item.key, { signal });
+    return found === undefined ? undefined : inVersionOf(item, found);
   }
 
   #wanted(item: Item): Wanted {
@@ -194,6 +210,10 @@ class Pass {
     await inParallel(removed, CONCURRENCY, (it) => removeObject(this.#options.target, it));
     this.written += removed.filter((it) => !isRenewed(it)).length;
   }
+}
+
+function inVersionOf({ object: { apiVersion, kind } }: Item, known: KubeObject): KubeObject {
+  return { ...known, apiVersion, kind } as KubeObject;
 }
 
 function isAged({ of }: Item): boolean {
