@@ -51,7 +51,9 @@ async function hinder(
   const ofOthers = (it: Call): void | Promise<void> =>
     it.plural === "appliedworks" ? undefined : onCall(it);
   const local = observed(bench.member.client, ofOthers, verbs);
-  await bench.restart({ local, deps: { ...testDeps("member"), clock: HURRIED } });
+  // By the hurried clock: a request that a test holds is not to time out.
+  const requestTimeoutMs = 50 * 600_000;
+  await bench.restart({ local, deps: { ...testDeps("member"), clock: HURRIED }, requestTimeoutMs });
 }
 /** Fifty times as fast. */
 const HURRIED: Clock = {
@@ -156,12 +158,14 @@ describe("a manifest that cannot be applied", () => {
 
   it("is PreparingToProcess while it waits for one that hangs, and what was applied since is reported", async () => {
     const [hangs, later] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    // The applier cannot stop before, whatever comes of the test.
+    using _released = { [Symbol.dispose]: () => [hangs, later].forEach((it) => it.resolve()) };
     await hinder(async (it) => {
       if (it.name === "hangs") await hangs.promise;
-      if (it.name === "later") await later.promise;
+      if (it.name === "held") await later.promise;
     });
     const widget = { apiVersion: "batch/v1", kind: "CronJob", metadata: { namespace: "n", name: "waits" } };
-    const others = ["hangs", "goes-on", "later"].map((it) => configMap("n", it));
+    const others = ["hangs", "goes-on", "held"].map((it) => configMap("n", it));
     await place(workOf("hangs", [widget, ...others]));
     const areReported = (...reasons: readonly string[]) =>
       eventuallyWork(bench, "hangs", (work) => reasons.every((it, at) => reasonOf(work, at) === it));
