@@ -50,7 +50,8 @@ export async function runEmbeddedHub(
   const config = { ...admin, credentials: fixedCredentials({ token }) };
   // Elected, so that its Lease can be paused; its own folder has no other process.
   const elected = { isElected: true, identity: IDENTITY };
-  await runHub({ ...context, signal }, { ...run, webhook: run.webhook ?? WEBHOOK, config, ...elected });
+  const hub = { ...run.hub, hasPolicies: true };
+  await runHub({ ...context, signal }, { ...run, hub, webhook: run.webhook ?? WEBHOOK, config, ...elected });
 }
 
 async function serve({ log }: ProgramContext, flags: EmbeddedFlags, token: string): Promise<ApiServer> {

@@ -39,6 +39,8 @@ export interface HubOptions extends Partial<MembershipOptions> {
    * others write there. Default: this program manages them.
    */
   readonly isBesideOthers?: boolean;
+  /** Whether the admission policies were installed before it started. Default: it installs them, if permitted. */
+  readonly hasPolicies?: boolean;
   /** Places resources on members, where KubeFleet's hub agent does not. Default: false. */
   readonly placement?: boolean;
   /** What placements select. */
@@ -66,10 +68,11 @@ export async function startHub(
   signal: AbortSignal,
 ): Promise<Hub> {
   const { areMembersByNamespace = false, isBesideOthers = false, placement = false } = options;
+  const { hasPolicies = isBesideOthers || areMembersByNamespace } = options;
   const crds = isBesideOthers ? HUB_NET_CRDS : HUB_CORE_CRDS;
   await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
   // The policies read the owner of a mailbox from its labels, which only the creator of mailboxes sets.
-  if (!isBesideOthers && !areMembersByNamespace) await installPolicies(client, deps.log, signal);
+  if (!hasPolicies) await installPolicies(client, deps.log, signal);
   await using stack = new AsyncDisposableStack();
   const informers = createHubInformers(client, { areMembersByNamespace, isBesideOthers }, deps);
   const needed = neededInformers(informers, { isBesideOthers });
