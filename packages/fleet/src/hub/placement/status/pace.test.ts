@@ -98,6 +98,26 @@ describe("the status of a placement", () => {
     expect(pace.waitMs(first, open)).toBe(500);
     expect(pace.waitMs(first, done(100))).toBe(100);
   });
+  it("looks at one cluster for each change while that one has not answered", () => {
+    let reads = 0;
+    const counted = (name: string, from: ResourceBinding): ResourceBinding => ({
+      ...from,
+      metadata: { ...from.metadata, name },
+      get status() {
+        reads += 1;
+        return from.status ?? {};
+      },
+    });
+    const open = binding("app-0", ["Applied", "Unknown", "ApplyInProgress"]);
+    const bindings = [...done(99).map((it, at) => counted(`b${at}`, it)), counted("last", open)];
+    pace.waitMs(KEY, bindings);
+    const [first, after] = [reads, 10];
+    for (let at = 0; at < after; at += 1) expect(pace.waitMs(KEY, bindings)).toBe(500);
+    // Each look reads the status a few times.
+    expect(first).toBeGreaterThanOrEqual(100);
+    expect(reads - first).toBeLessThan(first);
+    expect(pace.waitMs(KEY, done(100))).toBe(0);
+  });
   it("of up to 20 clusters is written without a wait", () => {
     expect(pace.waitMs(KEY, [...done(19), binding("app-1")])).toBe(0);
     pace.note(KEY, 20);

@@ -19,6 +19,8 @@ const ALL_UNDER_WAY = { perItemMs: 1, few: 1000, maxMs: 10_000 };
 export class StatusPace {
   readonly #least: OwnPace;
   readonly #underWay: PaceUnderWay;
+  /** A binding of each placement that had not answered when it was asked last: as long as it has not, no other is looked at. */
+  readonly #open = new Map<ObjectKey, string>();
 
   constructor(clock: Clock) {
     this.#least = new OwnPace(clock, LEAST);
@@ -28,9 +30,21 @@ export class StatusPace {
   /** How much longer to wait before the next write. Unit: milliseconds. */
   waitMs(key: ObjectKey, bindings: readonly ResourceBinding[]): number {
     const leastMs = this.#least.waitMs(key);
-    if (isUnderWay(bindings)) return Math.max(leastMs, this.#underWay.waitMs(key, bindings.length));
+    if (this.#isUnderWay(key, bindings))
+      return Math.max(leastMs, this.#underWay.waitMs(key, bindings.length));
     this.#underWay.close(key);
     return leastMs;
+  }
+
+  /** Until every cluster has answered, and all have the same resources. */
+  #isUnderWay(key: ObjectKey, bindings: readonly ResourceBinding[]): boolean {
+    const name = this.#open.get(key);
+    const known = name === undefined ? undefined : bindings.find((it) => it.metadata.name === name);
+    if (known !== undefined && isOpen(known)) return true;
+    const open = bindings.find(isOpen);
+    if (open === undefined) this.#open.delete(key);
+    else this.#open.set(key, open.metadata.name);
+    return open !== undefined || !areAlike(bindings);
   }
 
   /** A status was written, of so many clusters. */
@@ -42,14 +56,18 @@ export class StatusPace {
   forget(key: ObjectKey): void {
     this.#least.forget(key);
     this.#underWay.forget(key);
+    this.#open.delete(key);
   }
 }
 
-/** Until every cluster has answered, and all have the same resources. */
-function isUnderWay(bindings: readonly ResourceBinding[]): boolean {
-  const staying = bindings.filter((it) => it.spec.state !== "Unscheduled");
-  const name = staying[0]?.spec.resourceSnapshotName;
-  return staying.some((it) => it.spec.resourceSnapshotName !== name || !hasAnswered(it));
+function isOpen(binding: ResourceBinding): boolean {
+  return binding.spec.state !== "Unscheduled" && !hasAnswered(binding);
+}
+
+/** Whether those that stay have the same resources. */
+function areAlike(bindings: readonly ResourceBinding[]): boolean {
+  const [first, ...others] = bindings.filter((it) => it.spec.state !== "Unscheduled");
+  return others.every((it) => it.spec.resourceSnapshotName === first?.spec.resourceSnapshotName);
 }
 
 function hasAnswered(binding: ResourceBinding): boolean {
