@@ -625,7 +625,7 @@ describeOnKernel("a parallel network", () => {
               .map((it) => it.stdout)
               .join("");
           },
-          (it) => !/fl-host|fairlead-host/.test(it),
+          (it) => !/fl-host|fairlead-(host|ports|global|policy)/.test(it),
         );
     await until(
       "the pod has no interface",

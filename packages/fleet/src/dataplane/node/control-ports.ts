@@ -40,7 +40,7 @@ export class ControlPorts implements AsyncDisposable {
     this.#isApplied = false;
   }
 
-  /** Shares these ports, and no others. */
+  /** Shares these ports, and no others. Without ports nothing stays in the kernel. */
   async use(ports: ReadonlySet<number>, signal: AbortSignal): Promise<void> {
     for (const [port, shared] of this.#shared)
       if (!ports.has(port)) {
@@ -65,10 +65,8 @@ export class ControlPorts implements AsyncDisposable {
 
   async #apply(signal: AbortSignal): Promise<void> {
     if (this.#isApplied) return;
-    const wanted = portShareTable(
-      [...this.#shared].map(([wireGuard, { agentPort }]) => ({ wireGuard, agent: agentPort })),
-      this.#blocked,
-    );
+    const ports = [...this.#shared].map(([wireGuard, { agentPort }]) => ({ wireGuard, agent: agentPort }));
+    const wanted = ports.length === 0 ? undefined : portShareTable(ports, this.#blocked);
     const actual = await this.#nft.read(PORT_SHARE_TABLE, signal);
     await this.#nft.apply(PORT_SHARE_TABLE, diffTable(actual, wanted), signal);
     this.#isApplied = true;
