@@ -6,7 +6,7 @@ import { FlowTally } from "./flow-tally.ts";
 /** Asks a DNS server for the addresses of a name. @returns What is wrong; undefined: it has one. Never throws. */
 export type Lookup = (server: string, name: string) => Promise<string | undefined>;
 
-/** Gap between two lookups. Unit: milliseconds. */
+/** From one lookup of the Service, and of a server behind it, to the next. Unit: milliseconds. */
 const GAP_MS = 500;
 const TIMEOUT_MS = 1000;
 /** Fewer say nothing. */
@@ -33,7 +33,7 @@ export interface LookupsOptions {
   readonly clock: Clock;
 }
 
-/** Asks each address of the cluster's DNS, in turn, for each name, in turn, while the hub wants measurements. */
+/** Asks the Service of the cluster's DNS, and each server behind it in turn, for each name, while the hub wants measurements. */
 export class Lookups implements AsyncDisposable {
   readonly #options: LookupsOptions;
   #tally = new FlowTally();
@@ -63,21 +63,30 @@ export class Lookups implements AsyncDisposable {
 
   async #rounds(tally: FlowTally, signal: AbortSignal): Promise<void> {
     const { servers, names, lookup, clock } = this.#options;
+    const open = new Set<Promise<void>>();
     // Where it never answers, as in the network of a node without a proxy, it says nothing of the DNS.
     let answering: string | undefined;
+    const ask = async (server: string, name: string, isOfService: boolean): Promise<void> => {
+      const problem = await lookup(server, name);
+      if (isOfService && problem === undefined) answering = server;
+      if (!signal.aborted && (!isOfService || server === answering)) tally.note(problem, clock.monotonic());
+    };
     for (let turn = 0; !signal.aborted; turn += 1) {
-      const from = servers();
+      const [service, ...behind] = servers();
       const all = names();
-      const server = from[turn % from.length];
-      const name = all[Math.floor(turn / from.length) % all.length];
-      if (server !== undefined && name !== undefined) {
-        const problem = await lookup(server, name);
-        if (server === from[0] && problem === undefined) answering = server;
-        const isCounted = server !== from[0] || server === answering || from.length === 1;
-        if (!signal.aborted && isCounted) tally.note(problem, clock.monotonic());
-      }
+      const name = all[Math.floor(turn / (behind.length || 1)) % all.length];
+      const next = behind[turn % behind.length];
+      if (service !== undefined && name !== undefined)
+        for (const server of next === undefined ? [service] : [service, next]) {
+          // One that does not answer holds up no other.
+          const asked = ask(server, name, next !== undefined && server === service).finally(() => {
+            open.delete(asked);
+          });
+          open.add(asked);
+        }
       await delay(clock, GAP_MS, signal).catch(() => {});
     }
+    await Promise.all(open);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
