@@ -7,8 +7,10 @@ import { CLUSTER_MESH_PROFILES, type ClusterMeshProfile } from "#api/fairlead.de
 import {
   AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
+  type ClusterUpgradeStatus,
   type Gate,
   GATES,
+  type ManagedClusterUpdate,
   RELEASE_CATALOGS,
   SKIP_TYPES,
   type SkipTarget,
@@ -16,6 +18,7 @@ import {
   UPDATE_STRATEGIES,
   type UpdateRun,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { KUBERNETES_PROPERTY } from "#domain/cluster-facts.ts";
 import { ownSupport } from "#domain/kubernetes-support.ts";
 import { selectMembers } from "#domain/mesh-members.ts";
 import { decideChannel, runOfProfile } from "#updates/clusters/channels.ts";
@@ -23,6 +26,7 @@ import { withComponents } from "#updates/clusters/components.ts";
 import { planRun } from "#updates/clusters/plan.ts";
 import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
 import { type Preview, previewRun } from "#updates/clusters/preview.ts";
+import { isSameVersion } from "#updates/clusters/versions.ts";
 import { ALLOWED_ACTIONS, type RunAction } from "#updates/clusters/states.ts";
 
 /** What `fairlead updaterun` and `fairlead gate` read and write on the hub. */
@@ -55,18 +59,44 @@ export async function preview(
   const upgradeOf = new Map(upgrades.items.map((it) => [it.metadata.name, it]));
   const strategy = strategies.items.find((it) => it.metadata.name === run.spec.updateStrategyName);
   const fleet = new Map(fleetOf(members.items, profiles.items).map((it) => [it.name, it]));
+  const clusters = new Map(members.items.map((it) => [it.metadata.name, it]));
   return previewRun(run, strategy?.spec, {
     nowMs,
     members: fleet,
     hub: ownSupport("hub"),
     observe: (name) => {
       const [member, upgrade] = [fleet.get(name), upgradeOf.get(name)];
-      if (member === undefined || upgrade?.status === undefined) return undefined;
-      return withComponents(upgrade.status, member, upgrade.spec.components, undefined);
+      const observed = upgrade?.status ?? presumedOf(clusters.get(name), run);
+      if (member === undefined || observed === undefined) return undefined;
+      return withComponents(observed, member, upgrade?.spec.components, undefined);
     },
     gateState: () => undefined,
     catalogs: catalogs.items,
   });
+}
+
+/**
+ * A member that no run has asked for its state yet: the version of its API server, which all members report. Undefined where
+ * the decision depends on its nodes.
+ */
+function presumedOf(
+  cluster: MemberCluster | undefined,
+  { spec }: UpdateRun,
+): ClusterUpgradeStatus | undefined {
+  const kubernetesVersion = cluster?.status?.properties?.[KUBERNETES_PROPERTY]?.value.replace(/^v/, "");
+  const areNodesAsked = dependsOnNodes(spec.managedClusterUpdate, kubernetesVersion);
+  return kubernetesVersion === undefined || areNodesAsked ? undefined : { kubernetesVersion };
+}
+
+/** Whether images of the nodes decide, or, in a cluster whose API server has the version, whether the nodes have it. */
+function dependsOnNodes(
+  { upgrade, nodeImageSelection }: ManagedClusterUpdate,
+  actual: string | undefined,
+): boolean {
+  const { type, kubernetesVersion: wanted = "" } = upgrade;
+  const { type: images = "Latest" } = nodeImageSelection ?? {};
+  if (type === "NodeImageOnly" || images !== "Latest") return true;
+  return type === "Full" && isSameVersion(actual, wanted);
 }
 
 function fleetOf(

@@ -5,6 +5,8 @@ import { silentLogger } from "@fairlead/base/log.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
+import { CLUSTER_MESH_PROFILES } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import {
   AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
@@ -186,6 +188,57 @@ describe("a plan", () => {
     };
     for (const { name, status } of it.allMembers())
       expect(verdicts.get(name)).toContain(became[status.state] ?? "nothing");
+  });
+
+  const full = { ...draft, strategy: undefined };
+  const programs = { ...full, upgradeType: "Components", kubernetesVersion: undefined } as const;
+  const UNKNOWN = "waits: the state of the cluster is not known yet";
+  const images = { ...full, kubernetesVersion: undefined, upgradeType: "NodeImageOnly" } as const;
+  it.each([
+    ["a version of Kubernetes", { ...full, kubernetesVersion: "1.33.9" }, "begins"],
+    [
+      "one that skips a minor version",
+      { ...full, kubernetesVersion: "1.35.0" },
+      "fails: an upgrade from 1.33.4",
+    ],
+    [
+      "one that its programs do not support",
+      { ...full, kubernetesVersion: "1.34.1" },
+      "fails: fairlead member of a",
+    ],
+    [
+      "the version that it has, of which its nodes are not known",
+      { ...full, kubernetesVersion: "1.33.4" },
+      UNKNOWN,
+    ],
+    ["node images, which are not known", images, UNKNOWN],
+    ["a version of our programs", { ...programs, componentsVersion: "0.1.5" }, "begins"],
+    ["a release that is not known", { ...programs, componentsVersion: "99.1.0" }, "fails: the hub, version "],
+  ])("says before the first run of a member what becomes of it: %s", async (_what, wanted, verdict) => {
+    const client = new FakeKubeClient();
+    const observationTime = new Date(nowMs).toISOString();
+    const properties = {
+      "fairlead.dev/kubernetes-version": { value: "v1.33.4", observationTime },
+      "fairlead.dev/member-support": { value: "0.1.0 for Kubernetes 1.25-1.33", observationTime },
+    };
+    const installed = {
+      type: NODE_AGENTS_CONDITION,
+      status: "True" as const,
+      lastTransitionTime: observationTime,
+      reason: "Installed",
+      message: "0.1.0 on 2 nodes",
+    };
+    client.seed(MEMBER_CLUSTERS, {
+      metadata: { name: "a", annotations: { [UPGRADER_ANNOTATION]: "Job:upgrade" } },
+      spec: { identity: { kind: "User", name: "a" } },
+      status: { properties, agentStatus: [{ type: "ServiceExportImportAgent", conditions: [installed] }] },
+    });
+    client.seed(CLUSTER_MESH_PROFILES, {
+      metadata: { name: "site" },
+      spec: { memberSelector: {}, network: { mode: "flat" }, version: "0.1.0" },
+    });
+    const { verdicts } = await preview(client, draftRun("june", wanted), nowMs, signal);
+    expect(verdicts.get("a")).toContain(verdict);
   });
 
   it("is that which a profile would make now", async () => {

@@ -225,6 +225,7 @@ describe("the rollout of a version", () => {
         nodes: [],
         measurements: { nodes: 2, readyNodes: 2 },
       });
+    expect(verdictOf(world)).toBe("begins");
     world.start();
     expect(world.pins.get("a")?.version).toBe("0.1.5");
     world.agents("a", { installed: undefined, reason: "NodesNotReady", message: "n1: CrashLoopBackOff" });

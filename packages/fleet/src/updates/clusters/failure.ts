@@ -57,16 +57,17 @@ export function failMember(
     return fail(walk, member.status, code, message);
   const startTime = timestamp(walk.facts.nowMs);
   const reason = { code, message: bounded(message) };
-  // Our own programs need no engine.
-  const isOfEngine = previous.type !== "Components";
-  const problem = isOfEngine
-    ? rollbackProblem(walk.facts.members.get(member.name)?.upgrader ?? "")
-    : undefined;
+  const problem = backProblem(walk, member.name, previous.type);
   member.rollback = { state: "Running", startTime, reason };
   delete member.engineEndTime;
   delete member.unhealthySince;
   if (problem !== undefined) return end(walk, member, "Failed", problem);
   member.message = bounded(`is rolled back: ${message}`);
+}
+
+/** Why an upgrade of this type cannot be led back, as far as is known before; undefined: it may. Our own programs need no engine. */
+export function backProblem({ facts }: Walk, name: string, type: UpgradeTarget["type"]): string | undefined {
+  return type === "Components" ? undefined : rollbackProblem(facts.members.get(name)?.upgrader ?? "");
 }
 
 /**

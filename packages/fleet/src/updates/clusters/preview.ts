@@ -5,7 +5,7 @@ import type {
   UpdateRunStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { advance } from "./advance.ts";
-import { rollbackProblem } from "../engines/rollback.ts";
+import { backProblem } from "./failure.ts";
 import { checkOf, decide } from "./members.ts";
 import type { Facts, Walk } from "./walk.ts";
 
@@ -30,10 +30,8 @@ export function previewRun(run: UpdateRun, strategy: StrategySpec | undefined, f
 function verdictOf(walk: Walk, name: string, check: HealthCheck | undefined): string {
   // Measurements are reported once a run has started.
   const decision = decide(walk, name, "");
-  const problem =
-    check?.onFailure === "Rollback"
-      ? rollbackProblem(walk.facts.members.get(name)?.upgrader ?? "")
-      : undefined;
+  const { type } = walk.run.spec.managedClusterUpdate.upgrade;
+  const problem = check?.onFailure === "Rollback" ? backProblem(walk, name, type) : undefined;
   switch (decision.is) {
     case "begin":
       return problem === undefined ? "begins" : `begins, and cannot be rolled back: ${problem}`;
