@@ -93,8 +93,8 @@ function memberLine({ name, status, message, ...of }: MemberUpdateStatus, nowMs:
 function rollbackText({ rollback, previous }: Pick<MemberUpdateStatus, "rollback" | "previous">): string {
   if (rollback === undefined || rollback.state === "Running") return "";
   if (rollback.state === "Failed") return `; not rolled back: ${rollback.message ?? ""}`;
-  const { kubernetesVersion, nodeImages = [] } = previous ?? {};
-  return `; rolled back to ${kubernetesVersion ?? nodeImages.join(", ")}`;
+  const { componentsVersion, kubernetesVersion, nodeImages = [] } = previous ?? {};
+  return `; rolled back to ${componentsVersion ?? kubernetesVersion ?? nodeImages.join(", ")}`;
 }
 
 function gateLines(

@@ -103,6 +103,20 @@ describe("a run is shown", () => {
     await expect(renderRun(it.run, "text", it.nowMs)).toMatchFileSnapshot("goldens/run-rolled-back.txt");
   });
 
+  it("with the version of our programs to which a member was rolled back", () => {
+    const it = new UpdateWorld();
+    const nodeAgents = { installed: "0.1.0", reason: "Installed", message: "0.1.0 on 2 nodes" };
+    const profile = { name: "site", version: "0.1.0" };
+    it.add("a", { group: "eu", profile, nodeAgents }, { measurements: {} });
+    const stage = { name: "all", groups: [{ name: "eu" }], health: { onFailure: "Rollback" as const } };
+    const upgrade = { type: "Components", componentsVersion: "0.1.5" } as const;
+    it.request({ managedClusterUpdate: { upgrade }, strategy: { stages: [stage] } });
+    it.start();
+    it.agents("a", { installed: undefined, reason: "NotPermitted", message: "may not" });
+    it.install("a");
+    expect(renderRun(it.run, "text", it.nowMs)).toContain("a: Failed in 0s: may not; rolled back to 0.1.0");
+  });
+
   it("in a list", () => {
     const { run } = world();
     expect(renderRuns([run], "text")).toBe(

@@ -239,6 +239,21 @@ describe("the rollout of a version", () => {
     expect(world.pins.has("b")).toBe(false);
   });
 
+  it.each([
+    ["goes back, also while the member still reports on the version that failed", 0, "Succeeded"],
+    ["does not go back if the member refuses the former version for a minute, too", 1, "Failed"],
+  ])("%s", (_what, minutes, state) => {
+    const world = worldOf(["a"]);
+    world.clusters.set("a", { kubernetesVersion: "1.33.4", nodes: [], measurements: {} });
+    world.request({ strategy: { stages: [{ name: "all", health: { onFailure: "Rollback" } }] } });
+    world.start();
+    world.agents("a", { installed: undefined, reason: "NotPermitted", message: "may not install" });
+    expect(world.states).toBe("a:Running");
+    world.later(minutes * MINUTE);
+    world.install("a");
+    expect(world.member("a").rollback?.state).toBe(state);
+  });
+
   it("may take longer as long as agents start", () => {
     const world = worldOf(["a"]);
     world.start();

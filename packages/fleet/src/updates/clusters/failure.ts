@@ -93,16 +93,27 @@ export function collectRollback(
   const { rollback, previous } = member;
   const operation = rollbackOf(member);
   if (rollback === undefined || previous === undefined || operation === undefined) return;
-  const untilMs = Date.parse(rollback.startTime) + ROLLBACK_MS;
   member.message = bounded(`is rolled back: ${rollback.reason.message}`);
   const { id, state = "Running", message } = observed.operation ?? {};
-  if (id !== operation.id || state === "Running") {
-    if (walk.facts.nowMs >= untilMs) end(walk, member, "Failed", "it did not end within an hour");
-    else walk.again(untilMs);
-    return;
-  }
+  if (id !== operation.id || state === "Running") return awaitRollback(walk, member, rollback.startTime);
+  if (state === "Failed" && isReportOld(walk, member)) return;
   if (state === "Failed") return end(walk, member, "Failed", message ?? "the engine reports no reason");
   endRollback(walk, member, missingOf(observed, previous));
+}
+
+function awaitRollback(walk: Walk, member: MemberUpdateStatus, startTime: string): void {
+  const untilMs = Date.parse(startTime) + ROLLBACK_MS;
+  if (walk.facts.nowMs >= untilMs) end(walk, member, "Failed", "it did not end within an hour");
+  else walk.again(untilMs);
+}
+
+/** Members report on their programs by version, not by operation: what they said of the version that failed may be there still. */
+function isReportOld(walk: Walk, { previous, rollback }: MemberUpdateStatus): boolean {
+  if (previous?.type !== "Components") return false;
+  const untilMs = Date.parse(rollback?.startTime ?? "") + REPORT_MS;
+  if (walk.facts.nowMs >= untilMs) return false;
+  walk.again(untilMs);
+  return true;
 }
 
 function endRollback(walk: Walk, member: MemberUpdateStatus, missing: string | undefined): void {
