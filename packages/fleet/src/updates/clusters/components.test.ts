@@ -213,6 +213,20 @@ describe("the rollout of a version", () => {
     expect(world.states).toBe("a:Failed b:NotStarted");
   });
 
+  it("that has failed is not in progress any more: the next attempt begins, and so does another run", () => {
+    const world = worldOf(["a", "b"]);
+    world.start();
+    world.agents("a", { installed: undefined, reason: "NodesNotReady", message: "n1: ImagePullBackOff" });
+    world.later(10 * MINUTE);
+    world.settle();
+    expect(world.pins.get("a")).toMatchObject({ operation: "uid-1", version: "0.1.5", stopped: true });
+    expect(verdictOf(world)).toBe("begins");
+    world.request({ attempt: 2 });
+    world.settle();
+    expect(world.states).toBe("a:Running b:NotStarted");
+    expect(world.pins.get("a")).not.toHaveProperty("stopped");
+  });
+
   it("goes back to the former version if the stage says so, and then has failed", () => {
     const world = worldOf(["a", "b"]);
     const [first, ...others] = STAGED.stages;

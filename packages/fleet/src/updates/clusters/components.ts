@@ -34,10 +34,11 @@ export function withComponents(
 /** How far the rollout of the version is that a member is pinned to. Undefined: it is not pinned. */
 function rolloutOf({ nodeAgents }: UpdateMember, pin: ComponentsPin | undefined): Operation | undefined {
   if (pin === undefined) return undefined;
-  const { operation: id, version } = pin;
+  const { operation: id, version, stopped } = pin;
   if (nodeAgents?.installed === version) return { id, state: "Succeeded" };
   const message = nodeAgents?.message ?? "the member reports no node agents";
-  return { id, state: FINAL.has(nodeAgents?.reason ?? "") ? "Failed" : "Running", message };
+  const isOver = stopped === true || FINAL.has(nodeAgents?.reason ?? "");
+  return { id, state: isOver ? "Failed" : "Running", message };
 }
 
 /** What does not change by itself. */

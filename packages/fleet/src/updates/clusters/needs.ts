@@ -27,10 +27,10 @@ function operationOf(member: MemberUpdateStatus, attempt: number | undefined): U
   const { status, operationId: id, target } = member;
   if (id === undefined || target === undefined) return undefined;
   if (status.state === "Running") return rollbackOf(member) ?? { id, target };
-  // Engines of members that failed otherwise have ended.
+  // Engines of members that failed otherwise have ended. Our own programs have none, and are installed on and on.
   const isToStop =
     status.state === "Failed" &&
-    status.error?.code === UNHEALTHY &&
+    (status.error?.code === UNHEALTHY || target.type === "Components") &&
     member.engineEndTime === undefined &&
     member.rollback === undefined &&
     member.attempt === attempt;

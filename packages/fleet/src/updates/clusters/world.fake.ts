@@ -144,7 +144,9 @@ export class UpdateWorld {
   #pin(name: string, { id, stop, target }: UpgradeOperation): void {
     const { componentsVersion: version = "" } = target;
     const { name: profile, version: over } = this.members.get(name)?.profile ?? { name: "" };
+    const pin = this.pins.get(name);
     if (stop !== true) this.pins.set(name, { operation: id, version, profile, ...defined({ over }) });
+    else if (pin?.operation === id) this.pins.set(name, { ...pin, stopped: true });
   }
 
   settle(): void {

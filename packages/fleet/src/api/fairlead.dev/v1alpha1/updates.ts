@@ -228,6 +228,8 @@ export interface ComponentsPin {
   /** The ClusterMeshProfile that the member belonged to, and its version then. The pin counts until one of them changes. */
   profile: string;
   over?: string;
+  /** True if the upgrade has failed and was not led back: it is not in progress any more. The version stays. */
+  stopped?: boolean;
 }
 
 export interface UpdateGateStatus {

@@ -69,13 +69,18 @@ export class MailboxUpgrader {
     await this.#change(name, { operation: { ...other.operation, stop: true } }, signal);
   }
 
-  /** Pins the version of our programs in a member; another operation that pinned it has stopped then. @throws As `start`. */
+  /** Pins the version of our programs in a member; another operation that pinned it has stopped then. One that is to stop leaves the version. @throws As `start`. */
   async pin(member: UpdateMember, operation: UpgradeOperation, signal: AbortSignal): Promise<void> {
     const { name, upgrader: engine = "", profile } = member;
     const { id, target, stop } = operation;
     const { componentsVersion: version } = target;
-    if (profile === undefined || version === undefined || stop === true) return;
     const pin = this.pinOf(name);
+    if (stop === true) {
+      if (pin?.operation === id && pin.stopped !== true)
+        await this.#change(name, { components: { ...pin, stopped: true } }, signal);
+      return;
+    }
+    if (profile === undefined || version === undefined) return;
     if (pin?.operation === id && isPinInForce(pin, profile)) return;
     requireFree(member, await this.#client.find(CLUSTER_UPGRADES, keyOf(name), { signal }), operation);
     const components = {
