@@ -330,7 +330,7 @@ describe("endpoints that another cluster uses", () => {
     const [slice] = await imported(ns, 1);
     expect(slice?.endpoints[0]?.hints).toEqual({ forZones: [{ name: "zone-a" }] });
     const name = slice?.metadata.labels?.[SERVICE_NAME_LABEL] ?? "";
-    const derived = await fleet.client("c").get(SERVICES, objectKey(ns, name));
+    const derived = await eventuallyOne(fleet.client("c"), SERVICES, objectKey(ns, name), () => true);
     expect(derived.spec).toMatchObject({
       sessionAffinity: "ClientIP",
       sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } },
