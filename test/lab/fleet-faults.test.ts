@@ -24,6 +24,7 @@ import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const HELLO = { namespace: "work", name: "hello" };
 const CHURN = { namespace: "work", name: "churn" };
+const HELLO_REPLICAS = 2;
 const BY_NAME = "http://hello.work.svc.clusterset.local/";
 /** Every new request must succeed from then on. Unit: milliseconds. */
 const RECOVERED_AFTER_MS = 10_000;
@@ -85,7 +86,7 @@ describeOnKernel("a fleet in which things die", () => {
       await lab.apply(
         cluster,
         shellPod({ namespace: "work", name: "client" }),
-        echoDeployment(HELLO, 2),
+        echoDeployment(HELLO, HELLO_REPLICAS),
         service(HELLO),
         mcsExport(HELLO),
       );
@@ -133,7 +134,13 @@ describeOnKernel("a fleet in which things die", () => {
   it.each(CONTROL)(
     "loses no request and no pod when %s is killed during churn and comes back",
     async (program) => {
-      const pods = { one: await podProcesses(lab, "member-1"), two: await podProcesses(lab, "member-2") };
+      const one = await until(
+        "no pod of the Deployment that was scaled is terminating",
+        () => podProcesses(lab, "member-1"),
+        (it) => it.length === HELLO_REPLICAS + replicas,
+        { timeoutMs: 60_000 },
+      );
+      const pods = { one, two: await podProcesses(lab, "member-2") };
       const sinceMs = systemClock.now();
       const grown = (replicas % 2) + 1;
       const client = await lab.client("member-1");
