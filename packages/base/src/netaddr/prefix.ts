@@ -27,28 +27,31 @@ export interface ParsePrefixOptions {
  * @throws {FleetError} `ADDRESS_INVALID`
  */
 export function parsePrefix(text: string, options: ParsePrefixOptions = {}): Prefix {
+  const { prefix, hasHostBits } = read(text) ?? {};
+  if (prefix !== undefined && (!hasHostBits || options.hostBits === "clear")) return prefix;
   const shown = JSON.stringify(text.slice(0, 64));
-  const slash = text.indexOf("/");
-  const address = slash < 0 ? undefined : tryParseAddress(text.slice(0, slash));
-  const length = parseLength(text.slice(slash + 1));
-  if (address === undefined || length === undefined || length > bitsOf(familyOf(address))) {
-    throw new FleetError("ADDRESS_INVALID", `${shown} is not a prefix such as 10.0.0.0/8 or fd00::/8`);
-  }
-  const prefix = prefixOf(address, length);
-  if (prefix.network === address || options.hostBits === "clear") return prefix;
   throw new FleetError(
     "ADDRESS_INVALID",
-    `${shown} has bits set behind its prefix length; write ${formatPrefix(prefix)}`,
+    prefix === undefined
+      ? `${shown} is not a prefix such as 10.0.0.0/8 or fd00::/8`
+      : `${shown} has bits set behind its prefix length; write ${formatPrefix(prefix)}`,
   );
 }
 
-/** Same as `parsePrefix`; undefined if the text is not a prefix. */
+/** Same as `parsePrefix`; undefined if the text is not a prefix. No error is made: they cost more than all the rest. */
 export function tryParsePrefix(text: string, options: ParsePrefixOptions = {}): Prefix | undefined {
-  try {
-    return parsePrefix(text, options);
-  } catch {
-    return undefined;
-  }
+  const { prefix, hasHostBits } = read(text) ?? {};
+  return hasHostBits === true && options.hostBits !== "clear" ? undefined : prefix;
+}
+
+/** A prefix with the host bits cleared, and whether there were any. */
+function read(text: string): { readonly prefix: Prefix; readonly hasHostBits: boolean } | undefined {
+  const slash = text.indexOf("/");
+  const address = slash < 0 ? undefined : tryParseAddress(text.slice(0, slash));
+  const length = parseLength(text.slice(slash + 1));
+  if (address === undefined || length === undefined || length > bitsOf(familyOf(address))) return undefined;
+  const prefix = prefixOf(address, length);
+  return { prefix, hasHostBits: prefix.network !== address };
 }
 
 function parseLength(text: string): number | undefined {

@@ -34,6 +34,7 @@ import {
 import { allowedImporters, type Members } from "#domain/audience.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { drainModeOf } from "#domain/drain.ts";
 import { type ServiceKey, serviceKey } from "#domain/keys.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -106,7 +107,10 @@ export function createHubInformers(
       names: (it) => allowedImporters(it) ?? [],
     },
   });
-  const members = make(MEMBER_CLUSTERS, optional);
+  const members = make(MEMBER_CLUSTERS, {
+    ...optional,
+    indexes: { drained: (it) => (drainModeOf(it) === undefined ? [] : [""]) },
+  });
   const mesh = createMeshInformers(client, optional, deps);
   return {
     ...createIdentityInformers(client, deps),

@@ -56,7 +56,9 @@ function contestFor(informers: HubInformers, service: ServiceKey, importer: stri
   const accepted = new Set(status?.clusters?.map((it) => it.cluster));
   const clusters = spec.clusters.filter((it) => accepted.has(it.cluster));
   const drained = new Map(
-    drainedMembers(informers.members.store.list()).map((it) => [it.cluster, it.mode] as const),
+    drainedMembers(informers.members.store.byIndex("drained", "")).map(
+      (it) => [it.cluster, it.mode] as const,
+    ),
   );
   return { rules: { own: importer, affinity: spec.affinity, clusters, drained }, spec };
 }

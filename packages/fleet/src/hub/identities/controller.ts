@@ -19,6 +19,7 @@ import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { ageCondition, identityAge } from "#domain/identity-age.ts";
 import { changeOf } from "#domain/identity-change.ts";
+import { isHeartbeat } from "#domain/member-change.ts";
 import { rangesOf } from "#domain/ranges.ts";
 import type { HubInformers } from "../informers.ts";
 import { changedAudience, isMemberChanged } from "../services/controller.ts";
@@ -165,7 +166,9 @@ function isHealthChanged({ before, after }: Change<MemberCluster>): boolean {
   return identityAge(before, 0).silentSinceMs !== identityAge(after, 0).silentSinceMs;
 }
 
-function areRangesChanged({ before, after }: Change<MemberCluster>): boolean {
+function areRangesChanged(change: Change<MemberCluster>): boolean {
+  if (isHeartbeat(change)) return false;
+  const { before, after } = change;
   const of = (it: MemberCluster | undefined): unknown =>
     it === undefined
       ? undefined

@@ -1,4 +1,3 @@
-import { defined } from "@fairlead/base/defined.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
@@ -8,16 +7,13 @@ import {
   MEMBER_NAME_LABEL,
   MEMBER_CLUSTERS,
   type MemberCluster,
-  type MemberClusterStatus,
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { Lease } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { drainedMembers, isDrainChanged } from "#domain/drain.ts";
-import { boundedProperties } from "#domain/cluster-properties.ts";
-import { FACTS, reportedFacts } from "#domain/cluster-facts.ts";
-import { reportedRanges } from "#domain/ranges.ts";
-import { FORCE_LEAVE_ANNOTATION, NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
+import { FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -57,6 +53,7 @@ import {
   planRoleBinding,
   withReportedConditions,
 } from "./plan.ts";
+import { reportedStatus } from "./reported-status.ts";
 import { reportStay } from "./stay.ts";
 import { provideView, readerOf, removeFromViews, viewFor } from "./view.ts";
 
@@ -108,7 +105,7 @@ export function createMembership(parts: Parts): Controller {
           isOfView(change) ? readerOf(change) : ofChange(change),
         ),
         watching(informers.internalMembers, ofChange),
-        watching(informers.leases, ofChange),
+        watching(informers.leases, (change) => (membership.isRenewal(change) ? [] : ofChange(change))),
         watching(informers.reports, ofChange),
         watching(informers.profiles, (change) => {
           if (isVersionChanged(change)) return everyone();
@@ -132,31 +129,6 @@ export function createMembership(parts: Parts): Controller {
   };
   return controller;
 }
-
-/** Of what a member reports about its cluster, what the hub keeps: no right comes of it. */
-function reportedStatus(
-  reported: MemberClusterStatus,
-): Pick<MemberClusterStatus, "properties" | "resourceUsage" | "namespaces"> {
-  const { resourceUsage, namespaces } = reported;
-  const others = Object.entries(reported.properties ?? {}).filter(([name]) => !OWN_PROPERTIES.has(name));
-  const properties = {
-    ...boundedProperties(Object.fromEntries(others)),
-    // In our own writing: what joins later is checked against them.
-    ...reportedRanges(reported.properties).properties,
-    ...reportedFacts(reported.properties),
-  };
-  return {
-    ...(Object.keys(properties).length === 0 ? {} : { properties }),
-    ...defined({ resourceUsage }),
-    ...(namespaces === undefined
-      ? {}
-      : { namespaces: Object.fromEntries(Object.entries(namespaces).slice(0, MAX_NAMESPACES)) }),
-  };
-}
-
-/** KubeFleet's agents report 200. */
-const MAX_NAMESPACES = 1000;
-const OWN_PROPERTIES: ReadonlySet<string> = new Set([...FACTS, POD_RANGES, SERVICE_RANGES, NODE_RANGES]);
 
 function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {
   return (after ?? before)?.metadata.namespace;
@@ -184,6 +156,13 @@ class Membership {
     const cluster = member.metadata.name;
     this.#leases.inherit(cluster);
     this.#suspects.set(cluster, { cluster, since: lost.lastTransitionTime });
+  }
+
+  /** Whether a member that was alive still is. Its Lease is renewed all the time; the wait for its end is under way. */
+  isRenewal({ before, after }: Change<Lease>): boolean {
+    const cluster = clusterOfMailbox(after?.metadata.namespace);
+    if (before === undefined || cluster === undefined || this.#suspects.has(cluster)) return false;
+    return this.#judge(cluster).liveness === "alive";
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
@@ -273,7 +252,7 @@ class Membership {
     const suspects = [...this.#suspects.values()].toSorted((a, b) => byText(a.cluster, b.cluster));
     const current = this.#internalMemberOf(member);
     const view = viewFor(informers, member, current);
-    const drained = drainedMembers(informers.members.store.list());
+    const drained = drainedMembers(informers.members.store.byIndex("drained", ""));
     const applied = await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
       current,
       desired: planInternalMember(member, {

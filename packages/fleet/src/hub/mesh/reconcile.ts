@@ -2,6 +2,7 @@ import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { CLUSTER_MESH_PROFILES } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import { isMoreThanPaths } from "#domain/gateway.ts";
+import { isHeartbeat } from "#domain/member-change.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -51,7 +52,7 @@ export function createMesh(parts: Parts): Controller {
           informers.networks.store.size === 0 || before?.spec.type === after?.spec.type ? [] : [ALL],
         ),
         watching(informers.relays, always),
-        watching(informers.members, always),
+        watching(informers.members, (change) => (isHeartbeat(change) ? [] : [ALL])),
         watching(informers.reports, always),
         watchingChanges(informers.clusterUpgrades, ({ before, after }) =>
           sameJson(before?.spec.components, after?.spec.components) ? [] : [ALL],
