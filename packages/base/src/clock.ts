@@ -1,12 +1,19 @@
 import { FleetError } from "./errors.ts";
 
+/** Node's limit for a timer: one for longer, and one for less than nothing, ends at once with a warning. Unit: milliseconds. */
+const LONGEST_TIMER_MS = 2_147_483_647;
+
 /** Time as the program sees it: injected, so that tests step it. */
 export interface Clock {
   /** Wall-clock time. Unit: milliseconds since the Unix epoch. */
   now(): number;
   /** Time that never goes back, for measuring. Unit: milliseconds, from an arbitrary origin. */
   monotonic(): number;
-  /** Calls `callback` once, `delayMs` milliseconds from now, unless disposed before. Does not keep the process alive. */
+  /**
+   * Calls `callback` once, `delayMs` milliseconds from now, unless disposed before. Does not keep the process alive.
+   *
+   * @param delayMs - What is due already is called as soon as possible; 24 days are the longest wait.
+   */
   after(delayMs: number, callback: () => void): Disposable;
 }
 
@@ -14,7 +21,7 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(delayMs, callback) {
-    const timer = setTimeout(callback, delayMs);
+    const timer = setTimeout(callback, Math.min(LONGEST_TIMER_MS, Math.max(0, delayMs)));
     timer.unref();
     return { [Symbol.dispose]: () => clearTimeout(timer) };
   },
@@ -29,9 +36,6 @@ export function offsetClock(clock: Clock, offsetMs: number): Clock {
     after: (delayMs, callback) => clock.after(delayMs, callback),
   };
 }
-
-/** Node's limit for a timer. Unit: milliseconds. */
-const LONGEST_TIMER_MS = 2_147_483_647;
 
 /**
  * Resolves after `delayMs` milliseconds.
