@@ -37,6 +37,9 @@ describe("a JSONPath", () => {
     [".spec.none", []],
     [".absent.deeper[3].x", []],
     ["..port", [80, 443]],
+    [".metadata['name','absent']", ["a"]],
+    [".spec.ports[*]['port', 'name']", [80, 443, "http", "https"]],
+    [".spec.ports[1,0].port", [443, 80]],
     ['.status.conditions[?(@.type=="Ready")].status', ["True"]],
     [".status.conditions[?(@.type == 'Old')].status", ["False"]],
     [".spec.ports[?(@.port>100)].name", ["https"]],
@@ -45,7 +48,10 @@ describe("a JSONPath", () => {
     expect(parseJsonPath(path)(object)).toEqual(expected);
   });
 
-  it.each(["{.a", ".a[", ".a[?(x)]", ".a[?(@.b==c)]", ".a b"])("%s is refused", (path) => {
-    expect(() => parseJsonPath(path)).toThrow(expect.objectContaining({ code: "OPTION_INVALID" }));
-  });
+  it.each(["{.a", ".a[", ".a[?(x)]", ".a[?(@.b==c)]", ".a b", ".a['b',c]", ".a['b',]"])(
+    "%s is refused",
+    (path) => {
+      expect(() => parseJsonPath(path)).toThrow(expect.objectContaining({ code: "OPTION_INVALID" }));
+    },
+  );
 });

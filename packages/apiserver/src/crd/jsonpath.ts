@@ -3,14 +3,14 @@ import { FleetError } from "@fairlead/base/errors.ts";
 
 /**
  * The part of JSONPath that CRDs use for printer columns, selectable fields and scale: fields, quoted fields, indexes,
- * `[*]`, `..name` and filters that compare a field with a literal. Source: client-go, util/jsonpath.
+ * unions of these, `[*]`, `..name` and filters that compare a field with a literal. Source: client-go, util/jsonpath.
  */
 export type JsonPath = (value: unknown) => readonly unknown[];
 
 type Step = (values: readonly unknown[]) => readonly unknown[];
 
 const TOKENS =
-  /\.\.(?<deep>[^.[\]'"()\s]+|\*)|\.?\[(?<index>-?\d+)\]|\.?\[(?<all>\*)\]|\.?\[(?<slice>-?\d*:-?\d*)\]|\.?\[(?<quote>['"])(?<quoted>(?:\\.|(?!\k<quote>).)*)\k<quote>\]|\.?\[\?\((?<filter>(?:[^()'"]|'[^']*'|"[^"]*")*)\)\]|\.(?<field>(?:\\.|[^.[\]'"(){}\s\\])+)/y;
+  /\.\.(?<deep>[^.[\]'"()\s]+|\*)|\.?\[(?<index>-?\d+)\]|\.?\[(?<all>\*)\]|\.?\[(?<slice>-?\d*:-?\d*)\]|\.?\[(?<quote>['"])(?<quoted>(?:\\.|(?!\k<quote>).)*)\k<quote>\]|\.?\[(?<union>[^,[\]()]+(?:,[^,[\]()]+)+)\]|\.?\[\?\((?<filter>(?:[^()'"]|'[^']*'|"[^"]*")*)\)\]|\.(?<field>(?:\\.|[^.[\]'"(){}\s\\])+)/y;
 
 /** @throws {FleetError} `OPTION_INVALID` for a path that cannot be read. */
 export function parseJsonPath(path: string): JsonPath {
@@ -39,11 +39,12 @@ export function parseJsonPath(path: string): JsonPath {
 }
 
 function toStep(groups: Readonly<Record<string, string | undefined>>): Step {
-  const { deep, index, all, slice, quoted, filter, field } = groups;
+  const { deep, index, all, slice, quoted, union, filter, field } = groups;
   if (deep !== undefined) return (values) => values.flatMap((it) => descend(it, deep));
   if (index !== undefined) return (values) => values.flatMap((it) => itemAt(it, Number(index)));
   if (all !== undefined) return (values) => values.flatMap(childrenOf);
   if (slice !== undefined) return sliceStep(slice);
+  if (union !== undefined) return unionStep(union);
   if (filter !== undefined) return filterStep(filter);
   const name = (quoted ?? field ?? "").replaceAll(/\\(.)/g, "$1");
   if (name === "*" && quoted === undefined) return (values) => values.flatMap(childrenOf);
@@ -77,6 +78,12 @@ function sliceStep(slice: string): Step {
   const start = from === "" ? 0 : Number(from);
   const end = to === "" ? undefined : Number(to);
   return (values) => values.flatMap((it) => (Array.isArray(it) ? (it.slice(start, end) as unknown[]) : []));
+}
+
+/** `['a','b']`: what the first finds in all values, then the second. */
+function unionStep(union: string): Step {
+  const parts = union.split(",").map((it) => parseJsonPath(`[${it.trim()}]`));
+  return (values) => parts.flatMap((read) => values.flatMap(read));
 }
 
 const FILTER = /^@(?<path>\.[^=!<>\s]+)(?:\s*(?<operator>==|!=|<=|>=|<|>)\s*(?<literal>\S.*))?$/s;

@@ -121,7 +121,8 @@ const RUN = kind(
   {
     columns: [
       column("Type", ".spec.managedClusterUpdate.upgrade.type"),
-      column("Version", ".spec.managedClusterUpdate.upgrade.kubernetesVersion"),
+      // The one that the type has.
+      column("Version", ".spec.managedClusterUpdate.upgrade['kubernetesVersion','componentsVersion']"),
       column("State", ".status.status.state"),
       column("Outcome", ".status.outcome"),
       column("Failures", ".status.failureCount", "integer"),
