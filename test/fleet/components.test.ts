@@ -146,6 +146,15 @@ describe("an update run of type Components", () => {
     const [network] = (await fleet.client("a").list(MESH_NETWORKS)).items;
     expect(network?.spec.version).toBe("0.1.1");
     expect(await versions()).toEqual(["0.1.1", "0.1.1"]);
+    // The engine ends.
+    const { spec } = await hub().get(CLUSTER_UPGRADES, objectKey(mailboxOf("a"), "a"));
+    const operation = { id: spec.operation?.id ?? "", state: "Succeeded" as const };
+    await hub().mergePatch(
+      CLUSTER_UPGRADES,
+      objectKey(mailboxOf("a"), "a"),
+      { status: { operation } },
+      { subresource: "status" },
+    );
   });
 
   it("leaves a version that the profile takes over when it follows, without a write in the members", async () => {
@@ -166,6 +175,27 @@ describe("an update run of type Components", () => {
     expect(status?.stages[0]?.groups[0]?.members[0]?.status.error).toMatchObject({ code: "ReleaseUnknown" });
     expect(await pinOf("a")).toBeUndefined();
   });
+
+  it.each([
+    ["while the hub runs", "0.1.3"],
+    ["while the hub is away", "0.1.4"],
+  ])(
+    "that is deleted %s, in a rollout that does not end, leaves the member to the next run",
+    async (when, version) => {
+      await startRun("endless", { type: "Components", componentsVersion: "0.1.2" });
+      await eventuallyOne(fleet.client("a"), DAEMON_SETS, KEY, (it) => versionOf(it) === "0.1.2");
+      const isAway = when === "while the hub is away";
+      if (isAway) await fleet.hubProgram.stop();
+      await hub().delete(UPDATE_RUNS, objectKey(undefined, "endless"));
+      if (isAway) fleet.hubProgram.start();
+      await startRun("next", { type: "Components", componentsVersion: version });
+      await rollOut("a", version);
+      const { status } = await until("next", (it) => it.status?.stages[0]?.status.state === "Pending");
+      expect(status?.counts).toEqual({ Completed: 1, NotStarted: 1 });
+      expect(await versions()).toEqual([version, "0.1.1"]);
+      await hub().delete(UPDATE_RUNS, objectKey(undefined, "next"));
+    },
+  );
 });
 
 describe("an update run of Kubernetes", () => {

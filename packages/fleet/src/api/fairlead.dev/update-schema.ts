@@ -238,7 +238,9 @@ export const PIN = object(
     "version!": text(undefined, COMPONENTS_VERSION),
     "profile!": text("The ClusterMeshProfile that the member belonged to.", { maxLength: 253 }),
     over: text("The version of that profile.", { maxLength: 64 }),
-    stopped: bool("Whether the upgrade has failed, so that it is not in progress any more."),
+    stopped: bool(
+      "Whether the upgrade has failed, or its run is gone, so that it is not in progress any more.",
+    ),
   },
   "The version of fairlead node in the member, in place of that of its profile: until the version of the profile changes.",
 );

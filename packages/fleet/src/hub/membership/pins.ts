@@ -1,12 +1,22 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { CLUSTER_UPGRADES } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import {
+  CLUSTER_UPGRADES,
+  type ComponentsPin,
+  UPDATE_RUNS,
+  type UpdateRun,
+} from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isPinInForce } from "#domain/components.ts";
+import { rolloutOf } from "#updates/clusters/components.ts";
+import { updateMember } from "#updates/clusters/fleet.ts";
+import { carriesOut, endedComponents } from "#updates/clusters/needs.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { watchingChanges } from "@fairlead/kube/controller/source.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient, Source } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 import { versionOf } from "../view.ts";
@@ -21,18 +31,61 @@ export function watchingPins({ clusterUpgrades }: HubInformers): Source {
   });
 }
 
-/** Removes the pin of a member whose profile has another version by now, or that belongs to another one. */
-export async function releasePin(
-  { client, informers }: { readonly client: KubeClient; readonly informers: HubInformers },
-  { metadata: { name } }: MemberCluster,
-  signal: AbortSignal,
-): Promise<void> {
+/** Members in which a run has ended the upgrade of our programs, also by its deletion. */
+export function watchingPinnedBy({ updateRuns }: HubInformers): Source {
+  return watchingChanges(updateRuns, ({ before, after }) =>
+    endedComponents(before, after === undefined || isDeleting(after) ? undefined : after).map((it) =>
+      objectKey(undefined, it),
+    ),
+  );
+}
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+}
+
+/**
+ * Removes the pin of a member whose profile has another version by now, or that belongs to another one. One that no run
+ * carries out any more, such as that of a run that was deleted, is stopped: the version stays, and another run can begin.
+ */
+export async function settlePin(parts: Parts, member: MemberCluster, signal: AbortSignal): Promise<void> {
+  const { client, informers } = parts;
+  const { name } = member.metadata;
   const key = objectKey(mailboxOf(name), name);
   const upgrade = informers.clusterUpgrades.store.get(key);
   const profile = informers.memberships.of(name);
   const pin = upgrade?.spec.components;
-  if (pin === undefined || isPinInForce(pin, profile && versionOf(profile))) return;
-  const { resourceVersion } = upgrade?.metadata ?? {};
-  const patch = { metadata: defined({ resourceVersion }), spec: { components: null } };
-  await client.mergePatch(CLUSTER_UPGRADES, key, patch, { fieldManager: HUB_MANAGER, signal });
+  if (upgrade === undefined || pin === undefined) return;
+  const { resourceVersion } = upgrade.metadata;
+  if (!isPinInForce(pin, profile && versionOf(profile))) {
+    const patch = { metadata: defined({ resourceVersion }), spec: { components: null } };
+    await client.mergePatch(CLUSTER_UPGRADES, key, patch, { fieldManager: HUB_MANAGER, signal });
+    return;
+  }
+  if (rolloutOf(updateMember(member, profile), pin).state !== "Running") return;
+  if (!(await isAbandoned(parts, name, pin, signal))) return;
+  // Applied, as the pin was: the next pin replaces it as a whole.
+  await applyIfChanged(client, CLUSTER_UPGRADES, {
+    current: upgrade,
+    desired: {
+      metadata: { namespace: mailboxOf(name), name, ...defined({ resourceVersion }) },
+      spec: { ...upgrade.spec, components: { ...pin, stopped: true } },
+    },
+    fieldManager: HUB_MANAGER,
+    signal,
+  });
+}
+
+/** The cache of runs may lag behind that of pins: before a pin is stopped, the runs are read. */
+async function isAbandoned(
+  { client, informers: { updateRuns } }: Parts,
+  member: string,
+  { operation }: ComponentsPin,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const isWanted = (runs: Iterable<UpdateRun>): boolean =>
+    [...runs].some((it) => !isDeleting(it) && carriesOut(it, member, operation));
+  if (isWanted(updateRuns.store.list())) return false;
+  return !isWanted((await client.list(UPDATE_RUNS, { signal })).items);
 }

@@ -40,7 +40,7 @@ import { changedMembers, isClaimChanged, isVersionChanged } from "../memberships
 import { isIsolated, networkOf } from "../view.ts";
 import { eventOfApply, eventOfInternalMember, type MembershipEvent } from "./events.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
-import { releasePin, watchingPins } from "./pins.ts";
+import { settlePin, watchingPinnedBy, watchingPins } from "./pins.ts";
 import type { LeaseTracker } from "./leases.ts";
 import {
   haveAgentsLeft,
@@ -113,6 +113,7 @@ export function createMembership(parts: Parts): Controller {
           return members === "all" ? everyone() : members.map((it) => objectKey(undefined, it));
         }),
         watchingPins(informers),
+        watchingPinnedBy(informers),
         // Its network is written once the member has addresses there.
         watching(informers.blocks, ({ before, after }) =>
           [before, after].flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.spec.cluster)])),
@@ -228,7 +229,7 @@ class Membership {
     await this.#limit(member, signal);
     await provideView(this.#parts, member, signal);
     await this.#writeInternalMember(member, "Join", signal);
-    await releasePin(this.#parts, member, signal);
+    await settlePin(this.#parts, member, signal);
   }
 
   /** Creates it only if it is absent: later changes by users stay. */

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { StrategySpec } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { componentsVersionOf } from "#domain/components.ts";
 import type { UpdateMember } from "./fleet.ts";
+import { endedComponents } from "./needs.ts";
 import { previewRun } from "./preview.ts";
 import { UpdateWorld } from "./world.fake.ts";
 
@@ -266,6 +267,24 @@ describe("the rollout of a version", () => {
     world.later(minutes * MINUTE);
     world.install("a");
     expect(world.member("a").rollback?.state).toBe(state);
+  });
+
+  it("is over when it has ended, also where it was to lead back and could not, and when its run is gone", () => {
+    const world = worldOf(["a"]);
+    world.clusters.set("a", { kubernetesVersion: "1.33.4", nodes: [], measurements: {} });
+    world.request({ strategy: { stages: [{ name: "all", health: { onFailure: "Rollback" } }] } });
+    world.start();
+    const begun = world.run;
+    expect(endedComponents(undefined, begun)).toEqual([]);
+    expect(endedComponents(begun, begun)).toEqual([]);
+    expect(endedComponents(begun, undefined)).toEqual(["a"]);
+    world.agents("a", { installed: undefined, reason: "NodesNotReady", message: "n1: ImagePullBackOff" });
+    world.later(10 * MINUTE);
+    const goesBack = world.run;
+    expect(endedComponents(begun, goesBack)).toEqual(["a"]);
+    world.later(60 * MINUTE);
+    expect(world.member("a").rollback?.state).toBe("Failed");
+    expect(endedComponents(goesBack, world.run)).toEqual(["a"]);
   });
 
   it("may take longer as long as agents start", () => {

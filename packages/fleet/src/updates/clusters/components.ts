@@ -27,14 +27,16 @@ export function withComponents(
   const { operation: ofEngine, ...cluster } = observed;
   const { profile } = member;
   const inForce = pin !== undefined && isPinInForce(pin, profile) ? pin : undefined;
-  const operation = operationOf(asked, ofEngine, rolloutOf(member, inForce));
+  const rollout = inForce === undefined ? undefined : rolloutOf(member, inForce);
+  const operation = operationOf(asked, ofEngine, rollout);
   return { ...cluster, ...defined({ components: componentsVersionOf(profile, inForce), operation }) };
 }
 
-/** How far the rollout of the version is that a member is pinned to. Undefined: it is not pinned. */
-function rolloutOf({ nodeAgents }: UpdateMember, pin: ComponentsPin | undefined): Operation | undefined {
-  if (pin === undefined) return undefined;
-  const { operation: id, version, stopped } = pin;
+/** How far the rollout of the version is that a member is pinned to. */
+export function rolloutOf(
+  { nodeAgents }: UpdateMember,
+  { operation: id, version, stopped }: ComponentsPin,
+): Operation {
   if (nodeAgents?.installed === version) return { id, state: "Succeeded" };
   const message = nodeAgents?.message ?? "the member reports no node agents";
   const isOver = stopped === true || FINAL.has(nodeAgents?.reason ?? "");

@@ -37,6 +37,21 @@ function operationOf(member: MemberUpdateStatus, attempt: number | undefined): U
   return isToStop ? { id, target, stop: true } : undefined;
 }
 
+/** Whether a run has an operation in progress in a member. */
+export function carriesOut(run: UpdateRun, member: string, operation: string): boolean {
+  const { id, stop } = operationsOf(run).get(member) ?? {};
+  return id === operation && stop !== true;
+}
+
+/** The members in which upgrades of our programs that a run had in progress are no longer: they have ended, or the run is gone. */
+export function endedComponents(before: UpdateRun | undefined, after: UpdateRun | undefined): string[] {
+  if (before === undefined) return [];
+  return [...operationsOf(before)]
+    .filter(([, { target }]) => target.type === "Components")
+    .filter(([member, { id }]) => after === undefined || !carriesOut(after, member, id))
+    .map(([member]) => member);
+}
+
 /** Whether the members of the current stages are judged by measurements. */
 export function measures({ status }: UpdateRun): boolean {
   return status?.strategy?.stages.some((it) => it.health !== undefined) === true;

@@ -228,7 +228,7 @@ export interface ComponentsPin {
   /** The ClusterMeshProfile that the member belonged to, and its version then. The pin counts until one of them changes. */
   profile: string;
   over?: string;
-  /** True if the upgrade has failed and was not led back: it is not in progress any more. The version stays. */
+  /** True if the upgrade is not in progress any more, although agents do not run the version: it has failed, or its run was deleted. The version stays. */
   stopped?: boolean;
 }
 
