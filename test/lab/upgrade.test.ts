@@ -5,12 +5,15 @@ import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
+  CLUSTER_UPGRADES,
   GATES,
   UPDATE_GROUP_LABEL,
   UPDATE_RUNS,
   type UpdateStage,
   UPGRADER_ANNOTATION,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import { mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import type { UpgradeOperation } from "@fairlead/fleet/updates/engines/upgrader.ts";
 import { found, parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
 import {
   echoDeployment,
@@ -22,9 +25,11 @@ import {
 } from "../support/lab-manifests.ts";
 import { eventually, eventuallyOne, until } from "../support/waiting.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
+import { die, revive } from "./fault-tools.ts";
 
 const ONE = "member-1";
 const TWO = "member-2";
+const UPGRADER = "machine/lab-upgrader";
 const HELLO = { namespace: "work", name: "hello" };
 const CLIENT = { namespace: "work", name: "client" };
 const URL = "http://hello.work.svc.clusterset.local/";
@@ -131,6 +136,47 @@ describeOnKernel("a cluster of a lab", () => {
     const { items } = await (await lab.client(ONE)).list(NODES);
     expect(items.filter((it) => it.spec?.unschedulable === true)).toEqual([]);
     await hub.delete(UPDATE_RUNS, key);
+    await lab.apply(ONE, budget(1));
+  });
+
+  const cordoned = async (): Promise<readonly string[]> =>
+    (await (await lab.client(ONE)).list(NODES)).items
+      .filter((it) => it.spec?.unschedulable === true)
+      .map((it) => it.metadata.name);
+
+  it("has no node cordoned when the upgrader died in a drain, and the upgrade is stopped or led back after that", async () => {
+    await lab.apply(ONE, budget(0));
+    const hub = await lab.client("hub");
+    const [key, user] = [objectKey(mailboxOf(ONE), ONE), objectKey(undefined, `${ONE}-node-2`)];
+    await (await lab.client(ONE)).mergePatch(NODES, user, { spec: { unschedulable: true } });
+    const operation = (id: string, version: string, more: Partial<UpgradeOperation> = {}) => {
+      const target = { type: "Full", kubernetesVersion: version };
+      const next = { id, target, stop: null, rollback: null, ...more };
+      return hub.mergePatch(CLUSTER_UPGRADES, key, { spec: { operation: next } });
+    };
+    const ended = (id: string) =>
+      eventuallyOne(
+        hub,
+        CLUSTER_UPGRADES,
+        key,
+        ({ status }) => status?.operation?.id === id && status.operation.state !== "Running",
+      );
+    const dieInDrain = async (id: string): Promise<void> => {
+      await operation(id, "1.36.0");
+      await until("a node is drained", cordoned, (it) => it.includes("member-1-node-1"));
+      await die(lab, UPGRADER);
+    };
+    await dieInDrain("one");
+    await operation("one", "1.36.0", { stop: true });
+    await revive(lab, UPGRADER);
+    expect((await ended("one")).status?.operation?.state).toBe("Failed");
+    expect(await cordoned()).toEqual(["member-1-node-2"]);
+    await dieInDrain("two");
+    await operation("two-rollback", "1.35.0", { rollback: true });
+    await revive(lab, UPGRADER);
+    expect((await ended("two-rollback")).status?.operation?.state).toBe("Succeeded");
+    expect(await cordoned()).toEqual(["member-1-node-2"]);
+    await (await lab.client(ONE)).mergePatch(NODES, user, { spec: { unschedulable: null } });
     await lab.apply(ONE, budget(1));
   });
 

@@ -1,7 +1,7 @@
 import { delay } from "@fairlead/base/clock.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
-import { NODES, PODS, type Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Node, NODES, PODS, type Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -16,6 +16,33 @@ interface DrainOptions {
 /** After a disruption budget refused an eviction, as `kubectl drain` waits. Unit: milliseconds. */
 const RETRY_MS = 1000;
 
+/** On a node that a drain cordoned, and not a user: whoever takes the upgrade over finds it there. */
+const DRAINED_ANNOTATION = "lab.fairlead.dev/drained";
+
+/** Lets pods on nodes again that a drain cordoned, which may have been one of a process that is gone. */
+export async function uncordonDrained(
+  client: KubeClient,
+  { except, signal }: { readonly except?: string | undefined; readonly signal: AbortSignal },
+): Promise<void> {
+  const isHeld = ({ metadata: { name, annotations } }: Node): boolean =>
+    annotations?.[DRAINED_ANNOTATION] !== undefined && name !== except;
+  const { items } = await client.list(NODES, { signal });
+  const patch = { metadata: { annotations: { [DRAINED_ANNOTATION]: null } }, spec: { unschedulable: null } };
+  for (const it of items.filter(isHeld)) await client.mergePatch(NODES, keyOf(it), patch, { signal });
+}
+
+/** One that a user cordoned stays as it is. */
+async function cordon(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
+  const key = objectKey(undefined, name);
+  const { spec } = await client.get(NODES, key, { signal });
+  if (spec?.unschedulable === true) return;
+  const patch = {
+    metadata: { annotations: { [DRAINED_ANNOTATION]: "true" } },
+    spec: { unschedulable: true },
+  };
+  await client.mergePatch(NODES, key, patch, { signal });
+}
+
 /**
  * Cordons a node and evicts its pods, as disruption budgets allow. Pods of DaemonSets stay.
  *
@@ -23,7 +50,7 @@ const RETRY_MS = 1000;
  */
 export async function drainNode(client: KubeClient, node: string, options: DrainOptions): Promise<void> {
   const { timeoutMs, deps, signal } = options;
-  await client.mergePatch(NODES, objectKey(undefined, node), { spec: { unschedulable: true } }, { signal });
+  await cordon(client, node, signal);
   await using pods = createInformer(client, PODS, { fieldSelector: `spec.nodeName=${node}` }, deps);
   pods.start(signal);
   await pods.synced(signal);

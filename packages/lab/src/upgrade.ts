@@ -3,7 +3,7 @@
 import { rmSync } from "node:fs";
 import type { Clock } from "@fairlead/base/clock.ts";
 import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
-import { FleetError, messageOf } from "@fairlead/base/errors.ts";
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { NODES, type Node } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
@@ -11,7 +11,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { deleteNetns } from "@fairlead/os/netns/netns.ts";
 import { buildNetwork } from "./build.ts";
 import { ensureClusterCredentials } from "./certificates.ts";
-import { drainNode } from "./drain-node.ts";
+import { drainNode, uncordonDrained } from "./drain-node.ts";
 import { killNode, type Lab } from "./faults.ts";
 import { nodeNetns } from "./places.ts";
 import { planPrograms } from "./programs.ts";
@@ -46,6 +46,7 @@ const GRACE_MS = 10_000;
 
 /**
  * Brings a cluster to a release. An upgrade that was interrupted continues where it was; one that has nothing to do changes nothing.
+ * One that fails leaves no node cordoned, by this or by an interrupted one.
  *
  * @throws {FleetError} `LAB_INVALID` if nodes would be newer than their API server, or the API server does not start: then the former one serves again.
  * `ABORTED` if it was stopped.
@@ -57,8 +58,28 @@ export async function upgradeCluster(
   signal: AbortSignal,
 ): Promise<void> {
   const upgrade = new Upgrade(lab, options, { ...steps, signal });
-  if (options.parts !== "nodes") await upgrade.controlPlane();
-  if (options.parts !== "control-plane") await upgrade.nodes();
+  const { cluster, parts } = options;
+  try {
+    if (parts !== "nodes") await upgrade.controlPlane();
+    if (parts !== "control-plane") await upgrade.nodes();
+    else await uncordonNodes(lab, cluster, signal);
+  } catch (error) {
+    if (signal.aborted || hasCode(error, "OPTION_INVALID")) throw error;
+    await uncordonNodes(lab, cluster, signal).catch((why: unknown) =>
+      steps.report(`nodes of ${cluster} stay cordoned: ${messageOf(why)}`),
+    );
+    throw error;
+  }
+}
+
+/** Nodes that an upgrade cordoned, also an interrupted one, take pods again. */
+export async function uncordonNodes(
+  { layout, context }: Lab,
+  cluster: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await using client = await connectCluster({ name: cluster }, layout, context.log);
+  await uncordonDrained(client, { signal });
 }
 
 export interface UpgradeSteps {
@@ -145,7 +166,11 @@ class Upgrade {
 
   async nodes(): Promise<void> {
     const { layout, context } = this.#lab;
+    const { signal } = this.#steps;
     await using client = await connectCluster(this.#cluster, layout, context.log);
+    const next = this.#cluster.nodes.find((it) => it.release !== this.#options.release);
+    // An interrupted upgrade to another release may have begun to drain another one.
+    await uncordonDrained(client, { except: next?.name, signal });
     for (;;) {
       const { nodes, spare, name, release: served } = this.#cluster;
       const { release } = this.#options;
@@ -196,20 +221,10 @@ class Upgrade {
     const { signal, stop } = this.#steps;
     const either = AbortSignal.any(stop === undefined ? [signal] : [signal, stop]);
     try {
-      await drainNode(client, name, {
-        timeoutMs: this.#options.drainMs,
-        deps: this.#deps,
-        signal: either,
-      });
+      await drainNode(client, name, { timeoutMs: this.#options.drainMs, deps: this.#deps, signal: either });
     } catch (error) {
-      if (signal.aborted || stop?.aborted !== true) throw error;
-      await client.mergePatch(
-        NODES,
-        objectKey(undefined, name),
-        { spec: { unschedulable: null } },
-        { signal },
-      );
-      this.#throwIfStopped();
+      if (!signal.aborted) this.#throwIfStopped();
+      throw error;
     }
   }
 

@@ -16,7 +16,12 @@ import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { lockLab, requireState, writeState } from "@fairlead/lab/state.ts";
 import { LAB_RELEASES, type LabRelease } from "@fairlead/lab/topology.ts";
-import { type ChangeState, upgradeCluster, type UpgradeOptions } from "@fairlead/lab/upgrade.ts";
+import {
+  type ChangeState,
+  uncordonNodes,
+  upgradeCluster,
+  type UpgradeOptions,
+} from "@fairlead/lab/upgrade.ts";
 import { openLab } from "#lab/context.ts";
 
 type Operation = NonNullable<ClusterUpgradeStatus["operation"]>;
@@ -54,9 +59,11 @@ export function createUpgrader(hub: KubeClient, folder: string, deps: RuntimeDep
         const { id, target } = operation;
         const before = upgrade.status?.operation;
         if (before?.id === id && before.state !== "Running") return;
-        // No pass carries it out: two for one key never run at the same time.
-        if (operation.stop === true)
+        // No pass carries it out: two for one key never run at the same time. A process that is gone may have begun it.
+        if (operation.stop === true) {
+          await leaveNodes(folder, upgrade.metadata.name, signal);
           return report(upgrade, { id, state: "Failed", message: STOPPED_MESSAGE }, signal);
+        }
         await report(upgrade, { id, state: "Running" }, signal);
         const stop = new AbortController();
         const look = (): void => {
@@ -93,6 +100,16 @@ export function createUpgrader(hub: KubeClient, folder: string, deps: RuntimeDep
 function isToStop(id: string, upgrade: ClusterUpgrade | undefined): boolean {
   const wanted = upgrade?.spec.operation;
   return wanted !== undefined && (wanted.id !== id || wanted.stop === true);
+}
+
+/** Tried again while the cluster does not answer. */
+async function leaveNodes(folder: string, cluster: string, signal: AbortSignal): Promise<void> {
+  try {
+    await uncordonNodes(openLab(basename(folder), dirname(folder)), cluster, signal);
+  } catch (error) {
+    // Without the cluster nothing is left to do.
+    if (signal.aborted || !(error instanceof FleetError) || error.retriable) throw error;
+  }
 }
 
 /** What does not succeed has failed: the run decides about another attempt. */
