@@ -7,7 +7,7 @@ import { runWebhook, type WebhookOptions } from "@fairlead/fleet/hub/webhook/web
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
-import { runElected } from "#shared/leader.ts";
+import { annotationsOf, runElected } from "#shared/leader.ts";
 import { createManagerParts, type ManagerFlags } from "#shared/manager.ts";
 import { keepPresence } from "#shared/presence.ts";
 import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
@@ -47,7 +47,8 @@ export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun
   await runElected(election, signal, async (leading) => {
     const own = LEASES_OF.hub[0];
     if (!isElected && leases.includes(own)) {
-      const lease = { namespace: leaseNamespace ?? FLEET_SYSTEM_NAMESPACE, name: own, identity: hostname() };
+      const at = { namespace: leaseNamespace ?? FLEET_SYSTEM_NAMESPACE, name: own };
+      const lease = { ...at, identity: hostname(), annotations: annotationsOf("hub") };
       void keepPresence(client, lease, deps, leading);
     }
     const configured = kept ?? serving?.keep(leading);

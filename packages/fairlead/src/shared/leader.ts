@@ -9,6 +9,7 @@ import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { noHealth } from "@fairlead/base/health.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import { VERSION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { hubSupportAnnotations } from "@fairlead/fleet/domain/kubernetes-support.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { runAsLeaderOfAll } from "@fairlead/kube/election/leader.ts";
 import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
@@ -36,6 +37,11 @@ export interface Election {
   readonly deps: RuntimeDeps;
 }
 
+/** What the Leases of a program say of it. */
+export function annotationsOf(side: Side): Readonly<Record<string, string>> {
+  return { [VERSION_ANNOTATION]: VERSION, ...(side === "hub" ? hubSupportAnnotations() : {}) };
+}
+
 const RETRY_MS = 1000;
 /** The time limit for controllers to stop; a process that hangs must be restarted. Unit: milliseconds. */
 const LONGEST_END_MS = 30_000;
@@ -52,7 +58,7 @@ export async function runElected(
   const { client, leases, namespace = FLEET_SYSTEM_NAMESPACE, side, isElected, deps } = election;
   const options = {
     namespace,
-    annotations: { [VERSION_ANNOTATION]: VERSION },
+    annotations: annotationsOf(side),
     identity: election.identity ?? `${hostname()}_fairlead-${side}-${randomBytes(6).toString("hex")}`,
   };
   // One cluster may be hub and member: the Lease of either excludes other controllers for both.

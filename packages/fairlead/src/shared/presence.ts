@@ -3,8 +3,6 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
-import { VERSION } from "@fairlead/base/version.ts";
-import { VERSION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
@@ -13,17 +11,25 @@ const PERIOD_MS = 2000;
 /** As the Lease of a leader. Unit: seconds. */
 const PRESENCE_LEASE_SECONDS = 15;
 
+interface PresenceLease {
+  readonly namespace: string;
+  readonly name: string;
+  readonly identity: string;
+  /** Written with each renewal. */
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
 /**
  * Renews a Lease without leader election, so that "fairlead status" sees a program that runs alone. The program does not
  * wait for the Lease of its predecessor, and does not depend on the Lease.
  */
 export async function keepPresence(
   client: KubeClient,
-  lease: { readonly namespace: string; readonly name: string; readonly identity: string },
+  lease: PresenceLease,
   { clock, log }: Pick<RuntimeDeps, "clock" | "log">,
   signal: AbortSignal,
 ): Promise<void> {
-  const { namespace, name, identity } = lease;
+  const { namespace, name, identity, annotations } = lease;
   while (!signal.aborted) {
     const renewTime = microTimestamp(clock.now());
     const spec = { holderIdentity: identity, leaseDurationSeconds: PRESENCE_LEASE_SECONDS, renewTime };
@@ -31,7 +37,7 @@ export async function keepPresence(
       const before = await client.find(LEASES, objectKey(namespace, name), { signal });
       const metadata = {
         ...(before?.metadata ?? { namespace, name }),
-        annotations: { ...before?.metadata.annotations, [VERSION_ANNOTATION]: VERSION },
+        annotations: { ...before?.metadata.annotations, ...annotations },
       };
       const after: Lease = { ...before, metadata, spec };
       if (before === undefined) await client.create(LEASES, after, { signal });

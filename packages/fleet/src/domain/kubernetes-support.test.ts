@@ -1,11 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { VERSION } from "@fairlead/base/version.ts";
+import { VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { readFileSync } from "node:fs";
 import {
   formatSupport,
   isSupported,
   ownSupport,
+  hubSupportAnnotations,
+  ownHubSupport,
+  parseHubSupport,
   parseSupport,
+  releasesOf,
   PROGRAMS_OF_RELEASE,
   RELEASES,
   type Support,
@@ -20,8 +25,8 @@ const support = (version: string, from = "1.25", to = "1.36"): Support => ({
 describe("the versions of Kubernetes that a program supports", () => {
   it("are those of its release, whatever the patch is", () => {
     expect(ownSupport("member").version).toBe(VERSION);
-    expect(supportIn("0.1.7", "node")?.kubernetes).toEqual(RELEASES.at(-1)?.node);
-    expect(supportIn("0.10.0", "node")).toBeUndefined();
+    expect(supportIn("0.1.7", releasesOf("node"))?.kubernetes).toEqual(RELEASES.at(-1)?.node);
+    expect(supportIn("0.10.0", releasesOf("node"))).toBeUndefined();
   });
 
   it("are those that the documentation shows", () => {
@@ -60,4 +65,12 @@ describe("the versions of Kubernetes that a program supports", () => {
       expect(parseSupport(text)).toEqual([]);
     },
   );
+
+  it("of the hub is in annotations of its Lease, which count as long as the hub that wrote them renews it", () => {
+    const annotations = { [VERSION_ANNOTATION]: VERSION, ...hubSupportAnnotations() };
+    expect(parseHubSupport(annotations)).toEqual(ownHubSupport());
+    expect(parseHubSupport({ ...annotations, [VERSION_ANNOTATION]: "0.0.9" })).toBeUndefined();
+    expect(parseHubSupport({ [VERSION_ANNOTATION]: VERSION })).toBeUndefined();
+    expect(parseHubSupport()).toBeUndefined();
+  });
 });

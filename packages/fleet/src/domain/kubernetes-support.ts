@@ -1,5 +1,10 @@
 import { VERSION } from "@fairlead/base/version.ts";
 import { byText } from "@fairlead/base/text.ts";
+import {
+  HUB_SUPPORT_ANNOTATION,
+  NODE_RELEASES_ANNOTATION,
+  VERSION_ANNOTATION,
+} from "#api/fairlead.dev/names.ts";
 
 /** Which versions of Kubernetes our programs support: known for each release, and reported by the programs that run. Pure. */
 
@@ -33,35 +38,70 @@ export interface Support {
   readonly kubernetes: KubernetesRange;
 }
 
-/** Of a release that is known here. */
-export function supportIn(version: string, program: ReleaseProgram): Support | undefined {
-  const row = RELEASES.find((it) => version.startsWith(`${it.release}.`));
-  return row === undefined ? undefined : { version, kubernetes: row[program] };
+/** A hub answers for itself, and for the releases of `fairlead node` that it knows. */
+export interface HubSupport extends Support {
+  /** The version of each is that of a release: "0.1". */
+  readonly nodeReleases: readonly Support[];
+}
+
+/** Those that are known here. */
+export function releasesOf(program: ReleaseProgram): readonly Support[] {
+  return RELEASES.map((it) => ({ version: it.release, kubernetes: it[program] }));
+}
+
+/** Of a version whose release is known. */
+export function supportIn(version: string, releases: readonly Support[]): Support | undefined {
+  const row = releases.find((it) => version.startsWith(`${it.version}.`));
+  return row === undefined ? undefined : { version, kubernetes: row.kubernetes };
 }
 
 /** Of the program that runs. */
 export function ownSupport(program: ReleaseProgram): Support {
-  const own = supportIn(VERSION, program);
+  const own = supportIn(VERSION, releasesOf(program));
   if (own === undefined) throw new Error(`RELEASES has no row for ${VERSION}`);
   return own;
+}
+
+/** Of the hub that runs. */
+export function ownHubSupport(): HubSupport {
+  return { ...ownSupport("hub"), nodeReleases: releasesOf("node") };
 }
 
 /** Most versions that are reported of one program in one cluster: more are only there if a rollout follows on another. */
 const MAX_VERSIONS = 4;
 
+/** Most releases that a hub is read to know: each minor version of Fairlead is one. */
+const MAX_RELEASES = 100;
+
+/** Annotations of the Lease of a hub: what it supports. */
+export function hubSupportAnnotations(): Readonly<Record<string, string>> {
+  const { nodeReleases, ...own } = ownHubSupport();
+  return {
+    [HUB_SUPPORT_ANNOTATION]: formatSupport([own]),
+    [NODE_RELEASES_ANNOTATION]: formatSupport(nodeReleases, MAX_RELEASES),
+  };
+}
+
+/** @returns Undefined if the hub that wrote them does not say: an older one leaves those of its predecessor. */
+export function parseHubSupport(annotations: Readonly<Record<string, string>> = {}): HubSupport | undefined {
+  const [own] = parseSupport(annotations[HUB_SUPPORT_ANNOTATION]);
+  if (own === undefined || own.version !== annotations[VERSION_ANNOTATION]) return undefined;
+  return { ...own, nodeReleases: parseSupport(annotations[NODE_RELEASES_ANNOTATION], MAX_RELEASES) };
+}
+
 /** "0.1.0 for Kubernetes 1.25-1.36, 0.2.0 for Kubernetes 1.27-1.38". */
-export function formatSupport(all: Iterable<Support>): string {
+export function formatSupport(all: Iterable<Support>, most = MAX_VERSIONS): string {
   const texts = [...all].map(
     ({ version, kubernetes: { from, to } }) => `${version} for Kubernetes ${from}-${to}`,
   );
-  return [...new Set(texts)].toSorted(byText).slice(0, MAX_VERSIONS).join(", ");
+  return [...new Set(texts)].toSorted(byText).slice(0, most).join(", ");
 }
 
 const SUPPORT = /^(\d[0-9A-Za-z.+-]{0,63}) for Kubernetes (\d{1,4}\.\d{1,4})-(\d{1,4}\.\d{1,4})$/;
 
 /** What is not of that form is left out. */
-export function parseSupport(text: string | undefined): Support[] {
-  return (text ?? "").split(", ", MAX_VERSIONS).flatMap((it) => {
+export function parseSupport(text: string | undefined, most = MAX_VERSIONS): Support[] {
+  return (text ?? "").split(", ", most).flatMap((it) => {
     const [, version = "", from = "", to = ""] = SUPPORT.exec(it) ?? [];
     return version === "" ? [] : [{ version, kubernetes: { from, to } }];
   });

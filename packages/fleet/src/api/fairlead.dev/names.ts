@@ -127,6 +127,10 @@ export const ACTIVE_CONDITION = "fairlead.dev/Active";
 
 /** On the Leases of hub and members: the version of the program that renews it. */
 export const VERSION_ANNOTATION = "fairlead.dev/version";
+/** On the Lease of the hub: "0.1.0 for Kubernetes 1.25-1.36", of the version that renews it. */
+export const HUB_SUPPORT_ANNOTATION = "fairlead.dev/hub-support";
+/** On the Lease of the hub: the releases of `fairlead node` that it knows, "0.1 for Kubernetes 1.25-1.36, …". */
+export const NODE_RELEASES_ANNOTATION = "fairlead.dev/node-releases";
 /** On the Lease of a member: how long changes of other members took to arrive lately. See domain/propagation.ts. */
 export const PROPAGATION_ANNOTATION = "fairlead.dev/propagation";
 /** On the Lease of a member: the clusters to which its data path is cut, with commas between them. */

@@ -1,8 +1,10 @@
 import { defined } from "@fairlead/base/defined.ts";
-import { FleetError } from "@fairlead/base/errors.ts";
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { CLUSTER_MESH_PROFILES, type ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import {
   AUTO_UPGRADE_PROFILES,
@@ -19,7 +21,7 @@ import {
   type UpdateRun,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { KUBERNETES_PROPERTY } from "#domain/cluster-facts.ts";
-import { ownSupport } from "#domain/kubernetes-support.ts";
+import { type HubSupport, parseHubSupport } from "#domain/kubernetes-support.ts";
 import { selectMembers } from "#domain/mesh-members.ts";
 import { decideChannel, runOfProfile } from "#updates/clusters/channels.ts";
 import { withComponents } from "#updates/clusters/components.ts";
@@ -27,6 +29,7 @@ import { planRun } from "#updates/clusters/plan.ts";
 import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
 import { type Preview, previewRun } from "#updates/clusters/preview.ts";
 import { isSameVersion } from "#updates/clusters/versions.ts";
+import { HUB_LEASE } from "../fleet/hub-program.ts";
 import { ALLOWED_ACTIONS, type RunAction } from "#updates/clusters/states.ts";
 
 /** What `fairlead updaterun` and `fairlead gate` read and write on the hub. */
@@ -43,13 +46,20 @@ export async function getRun(hub: KubeClient, name: string, signal: AbortSignal)
   );
 }
 
+/** What a run would do, judged as the hub would. */
+export interface Plan extends Preview {
+  /** What the plan does not know. */
+  readonly notes: readonly string[];
+}
+
 export async function preview(
   hub: KubeClient,
   run: UpdateRun,
   nowMs: number,
   signal: AbortSignal,
-): Promise<Preview> {
-  const [members, catalogs, upgrades, strategies, profiles] = await Promise.all([
+): Promise<Plan> {
+  const [support, members, catalogs, upgrades, strategies, profiles] = await Promise.all([
+    askHub(hub, signal),
     hub.list(MEMBER_CLUSTERS, { signal }),
     hub.list(RELEASE_CATALOGS, { signal }),
     hub.list(CLUSTER_UPGRADES, { signal }),
@@ -60,10 +70,10 @@ export async function preview(
   const strategy = strategies.items.find((it) => it.metadata.name === run.spec.updateStrategyName);
   const fleet = new Map(fleetOf(members.items, profiles.items).map((it) => [it.name, it]));
   const clusters = new Map(members.items.map((it) => [it.metadata.name, it]));
-  return previewRun(run, strategy?.spec, {
+  const result = previewRun(run, strategy?.spec, {
     nowMs,
     members: fleet,
-    hub: ownSupport("hub"),
+    hub: "version" in support ? support : undefined,
     observe: (name) => {
       const [member, upgrade] = [fleet.get(name), upgradeOf.get(name)];
       const observed = upgrade?.status ?? presumedOf(clusters.get(name), run);
@@ -73,6 +83,30 @@ export async function preview(
     gateState: () => undefined,
     catalogs: catalogs.items,
   });
+  const { kubernetesVersion, componentsVersion } = run.spec.managedClusterUpdate.upgrade;
+  const isAsked = kubernetesVersion !== undefined || componentsVersion !== undefined;
+  return { ...result, notes: isAsked && "problem" in support ? [support.problem] : [] };
+}
+
+/** What the hub says that it supports, or why that is not known. */
+async function askHub(
+  hub: KubeClient,
+  signal: AbortSignal,
+): Promise<HubSupport | { readonly problem: string }> {
+  const silent = (why: string) => ({
+    problem: `the hub does not say which versions of Kubernetes it supports: ${why}. It refuses what it does not support when the run reaches a member`,
+  });
+  try {
+    const { annotations = {} } = (await hub.find(LEASES, HUB_LEASE, { signal }))?.metadata ?? {};
+    const { [VERSION_ANNOTATION]: version } = annotations;
+    const found = parseHubSupport(annotations);
+    if (found !== undefined) return found;
+    if (version === undefined) return silent(`Lease ${HUB_LEASE} names no version of fairlead hub`);
+    return silent(`fairlead hub ${version} does not report it`);
+  } catch (error) {
+    if (!hasCode(error, "API_FORBIDDEN")) throw error;
+    return silent(`Lease ${HUB_LEASE} cannot be read: ${messageOf(error)}`);
+  }
 }
 
 /**

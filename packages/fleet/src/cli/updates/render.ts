@@ -7,7 +7,7 @@ import type {
   UpdateStageStatus,
   UpdateStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import type { Preview } from "#updates/clusters/preview.ts";
+import type { Plan } from "./actions.ts";
 import { type ListOutput, renderData, type ResultOutput } from "../output.ts";
 import { type Column, renderAge, renderTable } from "../table.ts";
 
@@ -113,9 +113,9 @@ function plannedGates(gates: readonly UpdateGateStatus[] = [], timing: "before" 
 }
 
 /** A plan: members in their order, limits, gates, and what would become of each. */
-export function renderPlan(run: UpdateRun, { status, verdicts }: Preview, output: ResultOutput): string {
+export function renderPlan(run: UpdateRun, { status, verdicts, notes }: Plan, output: ResultOutput): string {
   if (output !== "text")
-    return renderData({ ...run, status, verdicts: Object.fromEntries(verdicts) }, output);
+    return renderData({ ...run, status, verdicts: Object.fromEntries(verdicts), notes }, output);
   const { error } = status.status;
   const lines = status.stages.flatMap((stage, at) => [
     `${at + 1}. stage ${stage.name}: ${limits(stage)}`,
@@ -141,6 +141,7 @@ export function renderPlan(run: UpdateRun, { status, verdicts }: Preview, output
       ...(error === undefined ? [] : [`cannot start: ${error.message}`]),
       ...lines,
       ...noGroupLine(status.membersInNoGroup ?? []),
+      ...notes.map((it) => `note: ${it}`),
     ]),
   ].join("\n");
 }

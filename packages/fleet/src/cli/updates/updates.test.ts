@@ -2,7 +2,9 @@ import { describe, expect, it } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { VERSION } from "@fairlead/base/version.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
@@ -20,6 +22,8 @@ import {
   UPGRADE_SCHEDULE_ANNOTATION,
   UPGRADER_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { hubSupportAnnotations } from "#domain/kubernetes-support.ts";
 import { group, UpdateWorld } from "#updates/clusters/world.fake.ts";
 import {
   approveGate,
@@ -32,6 +36,7 @@ import {
   startRun,
   stopRun,
 } from "./actions.ts";
+import { HUB_LEASE } from "../fleet/hub-program.ts";
 import { followObject } from "../follow.ts";
 import { draftRun, parseStages } from "./draft.ts";
 import { renderGates, renderPlan, renderRun, renderRuns } from "./render.ts";
@@ -127,9 +132,18 @@ describe("a run is shown", () => {
   });
 });
 
+/** It says what it supports. */
+function hubOfThisVersion(): FakeKubeClient {
+  const client = new FakeKubeClient();
+  const { namespace = "", name } = splitKey(HUB_LEASE);
+  const annotations = { [VERSION_ANNOTATION]: VERSION, ...hubSupportAnnotations() };
+  client.seed(LEASES, { metadata: { namespace, name, annotations } });
+  return client;
+}
+
 describe("a plan", () => {
   function hub(): FakeKubeClient {
-    const client = new FakeKubeClient();
+    const client = hubOfThisVersion();
     const add = (name: string, updateGroup: string, annotations: Record<string, string>): void =>
       client.seed(MEMBER_CLUSTERS, {
         metadata: { name, labels: { [UPDATE_GROUP_LABEL]: updateGroup }, annotations },
@@ -229,7 +243,7 @@ describe("a plan", () => {
     ["a version of our programs", { ...programs, componentsVersion: "0.1.5" }, "begins"],
     ["a release that is not known", { ...programs, componentsVersion: "99.1.0" }, "fails: the hub, version "],
   ])("says before the first run of a member what becomes of it: %s", async (_what, wanted, verdict) => {
-    const client = new FakeKubeClient();
+    const client = hubOfThisVersion();
     const observationTime = new Date(nowMs).toISOString();
     const properties = {
       "fairlead.dev/kubernetes-version": { value: "v1.33.4", observationTime },

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StrategySpec } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { componentsVersionOf } from "#domain/components.ts";
+import type { HubSupport } from "#domain/kubernetes-support.ts";
 import type { UpdateMember } from "./fleet.ts";
 import { endedComponents } from "./needs.ts";
 import { previewRun } from "./preview.ts";
@@ -128,7 +129,7 @@ describe("a version of our programs", () => {
     [
       "whose release is not known",
       "0.2.0",
-      (world) => (world.hub = { version: "0.1.0", kubernetes: { from: "1.25", to: "1.36" } }),
+      (world) => (world.hub = hubThat([{ version: "0.1", kubernetes: { from: "1.25", to: "1.36" } }])),
       "ReleaseUnknown",
       "the hub, version 0.1.0, does not know which versions of Kubernetes fairlead node 0.2.0 supports: upgrade the hub first",
     ],
@@ -182,6 +183,14 @@ describe("a version of our programs", () => {
       expect(world.state).toBe("Failed");
     },
   );
+
+  it("is judged by the releases that the hub knows, not by those that are known here", () => {
+    const world = worldOf(["a"], "0.2.0");
+    world.hub = hubThat([{ version: "0.2", kubernetes: { from: "1.30", to: "1.38" } }]);
+    expect(verdictOf(world)).toBe("begins");
+    world.hub = hubThat([{ version: "0.2", kubernetes: { from: "1.36", to: "1.38" } }]);
+    expect(verdictOf(world)).toContain("fails: fairlead node 0.2.0 supports Kubernetes 1.36 to 1.38");
+  });
 
   it("that a catalog knows is rolled out, although the hub does not know its release", () => {
     const world = worldOf(["a"], "0.2.0");
@@ -356,6 +365,10 @@ describe("the version of our programs in a member", () => {
     expect(componentsVersionOf({ name: "site", version: "0.1.0" }, without)).toBe("0.1.0");
   });
 });
+
+function hubThat(nodeReleases: HubSupport["nodeReleases"]): HubSupport {
+  return { version: "0.1.0", kubernetes: { from: "1.25", to: "1.36" }, nodeReleases };
+}
 
 function catalog(version: string, from: string, to: string) {
   return { metadata: { name: "all" }, spec: { components: [{ version, kubernetes: { from, to } }] } };

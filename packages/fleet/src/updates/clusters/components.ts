@@ -1,4 +1,5 @@
 import { defined } from "@fairlead/base/defined.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import type {
   ClusterUpgradeStatus,
   ComponentsPin,
@@ -122,11 +123,11 @@ function unsupported(
   { kubernetesVersion, nodes = [] }: ClusterState,
   wanted: string,
 ): Decision | undefined {
-  const support = supportOf(wanted, "node", releasesIn(facts.catalogs, region).components);
+  const support = supportOf(wanted, releasesIn(facts.catalogs, region).components, facts.hub);
   if (support === undefined)
     return failed(
       "ReleaseUnknown",
-      `the hub${facts.hub === undefined ? "" : `, version ${facts.hub.version},`} does not know which versions of Kubernetes fairlead node ${wanted} supports: upgrade the hub first, or add the version to spec.components of a ReleaseCatalog`,
+      `${facts.hub === undefined ? `fairlead ${VERSION}` : `the hub, version ${facts.hub.version},`} does not know which versions of Kubernetes fairlead node ${wanted} supports: upgrade the hub first, or add the version to spec.components of a ReleaseCatalog`,
     );
   if (kubernetesVersion === undefined)
     return { is: "wait", message: "the version of the cluster is not known yet" };

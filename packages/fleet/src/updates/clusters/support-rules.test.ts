@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ReleaseCatalog } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import type { ReleaseProgram, Support } from "#domain/kubernetes-support.ts";
+import { type ReleaseProgram, releasesOf, type Support } from "#domain/kubernetes-support.ts";
 import type { UpdateMember } from "./fleet.ts";
 import { previewRun } from "./preview.ts";
 import { UpdateWorld } from "./world.fake.ts";
@@ -20,7 +20,7 @@ function catalog(version: string, to: string): ReleaseCatalog {
 
 interface Asked {
   readonly member?: Partial<UpdateMember>;
-  readonly hub?: Support;
+  readonly hub?: Support | undefined;
   readonly catalogs?: ReleaseCatalog[];
   /** The version that the cluster has. */
   readonly from?: string;
@@ -30,7 +30,7 @@ interface Asked {
 function worldOf({ member = {}, hub, catalogs = [], from = "1.33.4" }: Asked): UpdateWorld {
   const world = new UpdateWorld();
   world.add("a", member, { kubernetesVersion: from });
-  world.hub = hub;
+  world.hub = hub && { ...hub, nodeReleases: releasesOf("node") };
   world.catalogs = catalogs;
   return world;
 }

@@ -1,4 +1,10 @@
-import { isSupported, type ReleaseProgram, type Support, supportIn } from "#domain/kubernetes-support.ts";
+import {
+  type HubSupport,
+  isSupported,
+  releasesOf,
+  type Support,
+  supportIn,
+} from "#domain/kubernetes-support.ts";
 import type { Releases, UpdateMember } from "./fleet.ts";
 import type { VersionProblem } from "./version-rules.ts";
 
@@ -14,7 +20,7 @@ interface Asked {
 type Components = Releases["components"];
 
 interface Programs {
-  readonly hub: Support | undefined;
+  readonly hub: HubSupport | undefined;
   readonly components: Components;
   /** The version that the member is to have, of its profile or pinned. */
   readonly installed: string | undefined;
@@ -35,7 +41,7 @@ export function checkPrograms(
   const asked: Asked[] = [
     ...(hub === undefined ? [] : [{ what: "fairlead hub", support: hub }]),
     ...programs.map(({ program, ...support }) => ({ what: `fairlead ${program} of ${name}`, support })),
-    ...[installed === undefined ? undefined : supportOf(installed, "node", components)].flatMap((support) =>
+    ...[installed === undefined ? undefined : supportOf(installed, components, hub)].flatMap((support) =>
       support === undefined ? [] : [{ what: `fairlead node of profile ${profile?.name ?? ""}`, support }],
     ),
   ];
@@ -59,11 +65,15 @@ function declared(support: Support, components: Components): Support {
   return components.find((it) => it.version === support.version) ?? support;
 }
 
-/** Of a version that may run nowhere yet: as a catalog has it, or as this hub knows its release. */
+/**
+ * Of a version of `fairlead node` that may run nowhere yet: as a catalog has it, or as the hub knows its release; of a hub that does
+ * not say, as it is known here.
+ */
 export function supportOf(
   version: string,
-  program: ReleaseProgram,
   components: Components,
+  hub: HubSupport | undefined,
 ): Support | undefined {
-  return components.find((it) => it.version === version) ?? supportIn(version, program);
+  const declaredSupport = components.find((it) => it.version === version);
+  return declaredSupport ?? supportIn(version, hub?.nodeReleases ?? releasesOf("node"));
 }

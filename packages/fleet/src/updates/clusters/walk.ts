@@ -9,7 +9,7 @@ import type {
   UpdateState,
   UpdateStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import type { Support } from "#domain/kubernetes-support.ts";
+import type { HubSupport } from "#domain/kubernetes-support.ts";
 import type { UpdateMember } from "./fleet.ts";
 import type { Flows } from "./flows.ts";
 import type { CompileRule } from "./judge.ts";
@@ -30,8 +30,8 @@ export interface Facts {
   readonly observe: (member: string) => Observed | undefined;
   readonly gateState: (id: string) => Gate["spec"]["state"] | undefined;
   readonly catalogs: readonly ReleaseCatalog[];
-  /** The version of the hub, and what it supports. Undefined: it is not asked. */
-  readonly hub?: Support | undefined;
+  /** The version of the hub, and what it supports. Undefined: it does not say, and is not asked. */
+  readonly hub?: HubSupport | undefined;
   /** Whether the agent of a member does not answer. Default: no. */
   readonly isSilent?: (member: string) => boolean;
   /** What other members find of one. Absent: members are not asked. */

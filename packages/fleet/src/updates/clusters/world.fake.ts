@@ -14,7 +14,7 @@ import type {
   UpdateRunStatus,
   UpdateState,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import type { Support } from "#domain/kubernetes-support.ts";
+import type { HubSupport } from "#domain/kubernetes-support.ts";
 import type { UpgradeOperation } from "../engines/upgrader.ts";
 import { advance } from "./advance.ts";
 import { withComponents } from "./components.ts";
@@ -32,7 +32,7 @@ export class UpdateWorld {
   readonly gates = new Map<string, Gate["spec"]>();
   readonly pins = new Map<string, ComponentsPin>();
   catalogs: ReleaseCatalog[] = [];
-  hub: Support | undefined;
+  hub: HubSupport | undefined;
   strategy: StrategySpec | undefined;
   run: UpdateRun = {
     metadata: { name: "run", uid: "uid" },

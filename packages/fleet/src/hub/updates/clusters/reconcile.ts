@@ -11,7 +11,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { UPDATE_RUNS, type UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.ts";
-import { ownSupport } from "#domain/kubernetes-support.ts";
+import { ownHubSupport } from "#domain/kubernetes-support.ts";
 import { advance } from "#updates/clusters/advance.ts";
 import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
 import { flowsIn, planProbes } from "#updates/clusters/flows.ts";
@@ -99,7 +99,7 @@ async function reconcile(
     observe: (name) => observed.get(name),
     gateState: (id) => informers.updateGates.store.get(objectKey(undefined, id))?.spec.state,
     catalogs: [...informers.releaseCatalogs.store.list()],
-    hub: ownSupport("hub"),
+    hub: ownHubSupport(),
     isSilent,
     flows: flowsIn(plan, report),
     compile: parts.compile,
