@@ -20,7 +20,9 @@ import {
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   CLUSTER_UPGRADES,
+  UPDATE_GROUP_LABEL,
   UPDATE_RUNS,
+  type UpdateRun,
   UPGRADER_ANNOTATION,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import { WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
@@ -226,6 +228,62 @@ async function answersHub(name: string): Promise<void> {
   await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === name));
 }
 
+/** Starts a run of clusters with the one member "a", and has its engine succeed. */
+async function waitsAfterStage(name: string): Promise<void> {
+  const kubernetesVersion = "1.36.99";
+  const metadata = { annotations: { [UPGRADER_ANNOTATION]: "External" }, labels: { upgraded: "yes" } };
+  await hub.mergePatch(MEMBER_CLUSTERS, named("a"), { metadata });
+  await hub.create(UPDATE_RUNS, {
+    metadata: { name },
+    spec: {
+      state: "Run",
+      managedClusterUpdate: { upgrade: { type: "ControlPlaneOnly", kubernetesVersion } },
+      strategy: {
+        stages: [
+          {
+            name: "s",
+            memberSelector: { byLabel: "upgraded=yes" },
+            afterStageWaitInSeconds: WAIT_MS / 1000,
+          },
+        ],
+      },
+    },
+  });
+  const { spec } = await eventuallyOne(
+    hub,
+    CLUSTER_UPGRADES,
+    objectKey("fleet-member-a", "a"),
+    (it) => it.spec.operation !== undefined && it.status?.operation?.id !== it.spec.operation.id,
+  );
+  const operation = { id: spec.operation?.id ?? "", state: "Succeeded" as const };
+  const status = { kubernetesVersion, operation };
+  await hub.mergePatch(
+    CLUSTER_UPGRADES,
+    objectKey("fleet-member-a", "a"),
+    { status },
+    { subresource: "status" },
+  );
+  await waitOf(name, (it) => it.state === "Running");
+}
+
+type Wait = { readonly state: string; readonly startTime?: string };
+
+async function waitOf(name: string, isSo: (wait: Wait) => boolean): Promise<Wait> {
+  const of = (it: UpdateRun): Wait | undefined => it.status?.stages[0]?.afterStageWaitStatus?.status;
+  const run = await eventuallyOne(hub, UPDATE_RUNS, named(name), (it) => {
+    const wait = of(it);
+    return wait !== undefined && isSo(wait);
+  });
+  return of(run) ?? { state: "" };
+}
+
+async function endsAfter(name: string, waitMs: number): Promise<void> {
+  time.skip(waitMs);
+  const ended = await eventuallyOne(hub, UPDATE_RUNS, named(name), (it) => it.status?.outcome !== undefined);
+  expect(ended.status?.outcome).toBe("Succeeded");
+  await hub.delete(UPDATE_RUNS, named(name));
+}
+
 it.each([
   ["ahead", DAY_MS],
   ["behind", -DAY_MS],
@@ -233,58 +291,27 @@ it.each([
   "an update run of clusters that waits while the clock of the hub's API server is a day %s, and then right again, takes no longer",
   async (_, jump) => {
     const name = jump > 0 ? "ahead" : "behind";
-    const kubernetesVersion = "1.36.99";
-    const metadata = { annotations: { [UPGRADER_ANNOTATION]: "External" }, labels: { upgraded: "yes" } };
-    await hub.mergePatch(MEMBER_CLUSTERS, named("a"), { metadata });
     clocks["hub/apiserver"].aheadMs = jump;
     clocks.hub.aheadMs = -jump;
-    await hub.create(UPDATE_RUNS, {
-      metadata: { name },
-      spec: {
-        state: "Run",
-        managedClusterUpdate: { upgrade: { type: "ControlPlaneOnly", kubernetesVersion } },
-        strategy: {
-          stages: [
-            {
-              name: "s",
-              memberSelector: { byLabel: "upgraded=yes" },
-              afterStageWaitInSeconds: WAIT_MS / 1000,
-            },
-          ],
-        },
-      },
-    });
-    const { spec } = await eventuallyOne(
-      hub,
-      CLUSTER_UPGRADES,
-      objectKey("fleet-member-a", "a"),
-      (it) => it.spec.operation !== undefined && it.status?.operation?.id !== it.spec.operation.id,
-    );
-    const operation = { id: spec.operation?.id ?? "", state: "Succeeded" as const };
-    const status = { kubernetesVersion, operation };
-    await hub.mergePatch(
-      CLUSTER_UPGRADES,
-      objectKey("fleet-member-a", "a"),
-      { status },
-      { subresource: "status" },
-    );
-    await eventuallyOne(
-      hub,
-      UPDATE_RUNS,
-      named(name),
-      (it) => it.status?.stages[0]?.afterStageWaitStatus?.status.state === "Running",
-    );
+    await waitsAfterStage(name);
     for (const clock of Object.values(clocks)) clock.aheadMs = 0;
     await answersHub(`after-${name}`);
-    time.skip(WAIT_MS);
-    const ended = await eventuallyOne(
-      hub,
-      UPDATE_RUNS,
-      named(name),
-      (it) => it.status?.outcome !== undefined,
-    );
-    expect(ended.status?.outcome).toBe("Succeeded");
-    await hub.delete(UPDATE_RUNS, named(name));
+    await endsAfter(name, WAIT_MS);
   },
   60_000,
 );
+
+it("an update run of clusters that waits while the clock of the hub's API server is set a day ahead takes no less", async () => {
+  await waitsAfterStage("jump");
+  const before = await waitOf("jump", () => true);
+  clocks["hub/apiserver"].aheadMs = DAY_MS;
+  await answersHub("after-jump");
+  // Another pass over the run.
+  await hub.mergePatch(MEMBER_CLUSTERS, named("a"), { metadata: { labels: { [UPDATE_GROUP_LABEL]: "x" } } });
+  const after = await waitOf("jump", (it) => it.state !== "Running" || it.startTime !== before.startTime);
+  expect(after.state).toBe("Running");
+  const movedMs = Date.parse(after.startTime ?? "") - Date.parse(before.startTime ?? "");
+  expect(Math.abs(movedMs - DAY_MS)).toBeLessThan(3000);
+  clocks["hub/apiserver"].aheadMs = 0;
+  await endsAfter("jump", WAIT_MS);
+}, 60_000);

@@ -16,7 +16,7 @@ interface DrainOptions {
 /** After a disruption budget refused an eviction, as `kubectl drain` waits. Unit: milliseconds. */
 const RETRY_MS = 1000;
 
-/** On a node that a drain cordoned, and not a user: whoever takes the upgrade over finds it there. */
+/** On a node that a drain cordoned, and not a user: a process that takes the upgrade over finds it there. */
 const DRAINED_ANNOTATION = "lab.fairlead.dev/drained";
 
 /** Lets pods on nodes again that a drain cordoned, which may have been one of a process that is gone. */

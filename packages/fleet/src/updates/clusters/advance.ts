@@ -14,7 +14,7 @@ import { consistentImages, familiesOf } from "./images.ts";
 import { checkOf, collect } from "./members.ts";
 import { planRun } from "./plan.ts";
 import { advanceStage, countFailures, rollUpSkipped } from "./segments.ts";
-import { endFuture } from "./set-back.ts";
+import { endFuture, followClock } from "./set-back.ts";
 import { applySkips } from "./skips.ts";
 import { isFinal } from "./states.ts";
 import { fail, type Facts, isKnown, setState, type Walk } from "./walk.ts";
@@ -35,6 +35,7 @@ export function advance(run: UpdateRun, strategy: StrategySpec | undefined, fact
   const before = run.status;
   const isStarted = before?.status.startTime !== undefined;
   const status = isStarted ? cloneJson(before) : planned(run, strategy, facts);
+  followClock(status, facts.jumpMs ?? 0);
   endFuture(status, facts.nowMs);
   let againAtMs: number | undefined;
   const walk: Walk = {

@@ -101,3 +101,60 @@ describe("after the clock was set back by a day", () => {
     expect(it.pass()).toBe(false);
   });
 });
+
+describe.each([
+  ["ahead", DAY_MS],
+  ["back", -DAY_MS],
+])("when the clock is set %s by a day while a run is looked at", (_, jumpMs) => {
+  it("the wait after a stage takes the rest of its time, and the run shows how long it has taken", () => {
+    const it = world({ afterStageWaitInSeconds: 600 });
+    for (const name of ["a", "b"]) it.finish(name);
+    it.later(300 * SECOND_MS);
+    it.setClock(jumpMs);
+    it.later(299 * SECOND_MS);
+    expect(it.state).toBe("Running");
+    it.later(SECOND_MS);
+    expect(it.state).toBe("Completed");
+    const { startTime = "", completedTime = "" } = it.status.status;
+    expect(Date.parse(completedTime) - Date.parse(startTime)).toBe(600 * SECOND_MS);
+  });
+
+  it("a member is watched, a fault tolerated and a rollback awaited for the rest of the time", () => {
+    const health = { watchSeconds: 300, toleratedSeconds: 60, onFailure: "Rollback" } as const;
+    const it = world({ health });
+    it.finish("a");
+    it.later(200 * SECOND_MS);
+    it.setClock(jumpMs);
+    expect(it.member("a").status.state).toBe("Running");
+    measure(it, "a", 1);
+    it.later(30 * SECOND_MS);
+    it.setClock(jumpMs);
+    expect(it.member("a").rollback).toBeUndefined();
+    it.later(30 * SECOND_MS);
+    expect(it.member("a").rollback).toMatchObject({ state: "Running" });
+    it.later(1800 * SECOND_MS);
+    it.setClock(jumpMs);
+    it.later(1799 * SECOND_MS);
+    expect(it.member("a").rollback).toMatchObject({ state: "Running" });
+    it.later(SECOND_MS);
+    expect(it.member("a").rollback).toMatchObject({ state: "Failed" });
+  });
+});
+
+it("a scheduled start and a maintenance window go by the time of day when the clock is set ahead", () => {
+  const it = new UpdateWorld();
+  it.add("a", { schedules: { kubernetes: "Tuesday 12:00Z 1h", nodeOS: undefined } });
+  // It is Monday, 12:00.
+  const scheduledStartConfiguration = {
+    startDay: "Tuesday",
+    startTime: "11:00",
+    utcOffset: "+00:00",
+  } as const;
+  const gate = { displayName: "later", type: "ScheduledStart" as const, scheduledStartConfiguration };
+  const stage = { name: "s", memberSelector: { byLabel: "" }, beforeGates: [gate] };
+  it.request({ strategy: { stages: [stage] } });
+  it.start();
+  expect(it.states).toBe("a:NotStarted");
+  it.setClock(DAY_MS);
+  expect(it.states).toBe("a:Running");
+});

@@ -25,6 +25,8 @@ export type Observed = ClusterState | { readonly problem: string };
 
 export interface Facts {
   readonly nowMs: number;
+  /** How far the time of day was set since the last pass over the run. Default: 0. Unit: milliseconds. */
+  readonly jumpMs?: number;
   readonly members: ReadonlyMap<string, UpdateMember>;
   /** Undefined: nothing is known yet. */
   readonly observe: (member: string) => Observed | undefined;

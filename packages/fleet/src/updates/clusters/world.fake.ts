@@ -27,6 +27,7 @@ import { isKnown, type Observed } from "./walk.ts";
 /** A fleet whose clusters are upgraded by hand: the hub's controller without an API server. */
 export class UpdateWorld {
   nowMs = Date.parse("2026-11-23T12:00:00Z");
+  #jumpMs = 0;
   readonly members = new Map<string, UpdateMember>();
   readonly clusters = new Map<string, Observed>();
   readonly gates = new Map<string, Gate["spec"]>();
@@ -94,6 +95,7 @@ export class UpdateWorld {
       });
     const { status, againAtMs } = advance(this.run, this.strategy, {
       nowMs: this.nowMs,
+      jumpMs: this.#jumpMs,
       members: this.members,
       observe: (name) => (observable.has(name) ? this.observe(name) : undefined),
       gateState: (id) => this.gates.get(id)?.state,
@@ -102,6 +104,7 @@ export class UpdateWorld {
       isSilent,
       ...(report === undefined ? {} : { flows: flowsIn(this.plan, report) }),
     });
+    this.#jumpMs = 0;
     this.againAtMs = againAtMs;
     this.run = { ...this.run, status };
     this.onPass(before, status);
@@ -190,6 +193,13 @@ export class UpdateWorld {
   }
   later(ms: number): void {
     this.nowMs += ms;
+    this.settle();
+  }
+
+  /** Sets the time of day, while the hub runs. */
+  setClock(byMs: number): void {
+    this.nowMs += byMs;
+    this.#jumpMs = byMs;
     this.settle();
   }
 

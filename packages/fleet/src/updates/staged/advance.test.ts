@@ -41,6 +41,32 @@ describe("a staged update run", () => {
     expect(fleet.says("Progressing")).toBe("False UpdateRunStuck");
   });
 
+  it.each([DAY_MS, -DAY_MS])(
+    "waits as long as it has to, and no longer, when the clock is set by %d ms while it waits",
+    (byMs) => {
+      const fleet = world({
+        maxConcurrency: 3,
+        progressDeadline: "10m",
+        afterStageTasks: [{ type: "TimedWait", waitTime: "10m" }],
+      });
+      for (const cluster of ["a", "b"]) fleet.ready(cluster);
+      fleet.settle();
+      fleet.nowMs += 5 * MINUTE_MS;
+      fleet.setClock(byMs);
+      expect(fleet.says("Succeeded")).toBeUndefined();
+      fleet.ready("c");
+      fleet.settle();
+      fleet.nowMs += 4 * MINUTE_MS;
+      fleet.setClock(byMs);
+      fleet.nowMs += 5 * MINUTE_MS;
+      fleet.settle();
+      expect(fleet.inFlight()).toEqual([]);
+      fleet.nowMs += MINUTE_MS;
+      fleet.settle();
+      expect(fleet.inFlight()).toEqual(["d"]);
+    },
+  );
+
   it("updates the clusters of a stage one after another, then those of the next", () => {
     const fleet = world();
     const order: string[] = [];

@@ -11,7 +11,7 @@ import type {
 import { cloneJson } from "@fairlead/base/json.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { changeOf } from "./changes.ts";
-import { endFuture, isFinal, mark, statusOf } from "./conditions.ts";
+import { endFuture, followClock, isFinal, mark, statusOf } from "./conditions.ts";
 import { stepDeletion } from "./deletion.ts";
 import { momentOf } from "./initialize.ts";
 import { Abort, type Effects, type Pass, type Step } from "./pass.ts";
@@ -27,6 +27,8 @@ export interface World {
   readonly bindings: readonly ResourceBinding[];
   readonly approval: (name: string) => ApprovalRequest | undefined;
   readonly nowMs: number;
+  /** How far the time of day was set since the last pass over the run. Default: 0. Unit: milliseconds. */
+  readonly jumpMs?: number;
 }
 
 export interface Plan extends Effects {
@@ -58,6 +60,7 @@ export function isExecuted({ spec, status = {} }: StagedUpdateRun): boolean {
 export function advance(run: StagedUpdateRun, world: World): Plan {
   const before = run.status ?? {};
   const status = cloneJson(before);
+  followClock(status, world.jumpMs ?? 0);
   endFuture(status, world.nowMs);
   const targets = targetsOf(world.bindings);
   const effects: Effects = { bind: [], remove: [], request: [], accept: [], wakeMs: [] };

@@ -1,7 +1,10 @@
 import { isToCome } from "#domain/set-back.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { findCondition, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
-import type { StagedUpdateRunStatus } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
+import type {
+  StagedUpdateRunStatus,
+  StageUpdatingStatus,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 
 /** Conditions of staged update runs, as KubeFleet spells them. */
 
@@ -70,16 +73,32 @@ export function mark(
 
 /** After the clock was set back: conditions of a draft from a time to come are as of now, so that waits end. */
 export function endFuture(draft: StagedUpdateRunStatus, nowMs: number): void {
-  const { stagesStatus = [], deletionStageStatus: deletion } = draft;
-  const parts = [...stagesStatus, ...(deletion === undefined ? [] : [deletion])].flatMap((stage) => [
-    stage,
-    ...stage.clusters,
-    ...(stage.beforeStageTaskStatus ?? []),
-    ...(stage.afterStageTaskStatus ?? []),
-  ]);
+  const parts = stagesOf(draft).flatMap(partsOf);
   for (const it of [draft, ...parts])
     for (const condition of it.conditions ?? [])
       if (isToCome(condition.lastTransitionTime, nowMs)) condition.lastTransitionTime = timestamp(nowMs);
+}
+
+/**
+ * While the run was looked at, the clock was set ahead or back: what happened in stages that are not over happened so much later or
+ * earlier by that clock, so that waits and deadlines take as long as they are.
+ */
+export function followClock(draft: StagedUpdateRunStatus, jumpMs: number): void {
+  if (jumpMs === 0) return;
+  for (const it of stagesOf(draft)
+    .filter((stage) => !isFinal(stage))
+    .flatMap(partsOf))
+    for (const condition of it.conditions ?? [])
+      condition.lastTransitionTime = timestamp(Date.parse(condition.lastTransitionTime) + jumpMs);
+}
+
+function stagesOf({ stagesStatus = [], deletionStageStatus: deletion }: StagedUpdateRunStatus) {
+  return [...stagesStatus, ...(deletion === undefined ? [] : [deletion])];
+}
+
+function partsOf(stage: StageUpdatingStatus): WithConditions[] {
+  const { clusters, beforeStageTaskStatus = [], afterStageTaskStatus = [] } = stage;
+  return [stage, ...clusters, ...beforeStageTaskStatus, ...afterStageTaskStatus];
 }
 
 /** The status of a condition; undefined where it is absent. */

@@ -86,6 +86,7 @@ export function condition(type: string, status: Condition["status"], observedGen
 export class FakeWorld {
   readonly placement = "web";
   nowMs = START_MS;
+  #jumpMs = 0;
   /** The status as the API server has it: how far the clusters are is written later. */
   written: StagedUpdateRunStatus | undefined;
   object: Placement | undefined = placementNamed(this.placement);
@@ -144,8 +145,10 @@ export class FakeWorld {
       policy,
       bindings,
       nowMs,
+      jumpMs: this.#jumpMs,
       approval: (it) => this.approvals.get(it),
     });
+    this.#jumpMs = 0;
     if (this.plan.outdated !== undefined) {
       const labelsOf = (it: string): Labels => this.labels.get(it);
       const status = replan(this.run, { policy, bindings, labelsOf }, () => ({}), nowMs);
@@ -155,6 +158,13 @@ export class FakeWorld {
     this.#act(this.plan);
     if (!loses) this.run = { ...this.run, status: this.plan.status };
     return this.plan;
+  }
+
+  /** Sets the time of day, while the hub runs. */
+  setClock(byMs: number): void {
+    this.nowMs += byMs;
+    this.#jumpMs = byMs;
+    this.settle();
   }
 
   /** Passes until one changes nothing, as a controller makes them. */

@@ -26,6 +26,7 @@ import { statusOf } from "#updates/staged/conditions.ts";
 import { initialized, survey, uninitialized } from "#updates/staged/initialize.ts";
 import type { BindingChange } from "#updates/staged/pass.ts";
 import { replan } from "#updates/staged/replan.ts";
+import { ClockJumps, type ClockLook } from "../../clock-jumps.ts";
 import { findSnapshot } from "../contents.ts";
 import { placementOfRun, type ScopeInformers } from "../informers.ts";
 import { bindingsOf, type RolloutParts } from "../parts.ts";
@@ -53,17 +54,22 @@ export function runReconciler(
   const { of, client } = runParts;
   const bindings = bindingsOf(runParts, of);
   const statuses = new RunStatuses(client, of, runParts.deps.clock);
+  const jumps = new ClockJumps(clockOfServer(client, runParts.deps.clock));
   const parts = { ...runParts, bindings, statuses };
   return async (key, signal) => {
     const run = statuses.get(key);
-    if (run === undefined || isDeleting(run) || isOver(run)) statuses.forget(key);
+    if (run === undefined || isDeleting(run) || isOver(run)) {
+      statuses.forget(key);
+      jumps.forget(key);
+    }
     if (run === undefined) return;
     const pass = new RunPass(parts, signal);
     if (isDeleting(run)) return pass.release(run);
     if (isOver(run)) return;
     const held = await addFinalizer(client, of.scope.runs, run, { finalizer: UPDATE_RUN_FINALIZER, signal });
     if (statusOf(held.status, "Initialized") !== "True") return pass.initialize(held);
-    return isExecuted(held) ? pass.execute(held) : undefined;
+    if (!isExecuted(held)) return undefined;
+    return pass.execute(held, jumps.look(key));
   };
 }
 
@@ -111,15 +117,15 @@ class RunPass {
     return initialized(run, found, { index: picked.index, overridesOf: overrides }, this.#nowMs());
   }
 
-  async execute(run: StagedUpdateRun): Promise<ReconcileResult> {
+  async execute(run: StagedUpdateRun, look: ClockLook): Promise<ReconcileResult> {
     const { client, of, bindings } = this.#parts;
     const key = placementOfRun(run);
-    const seen = this.#plan(run, viewOf(of, bindings, key));
-    if (!isFailed(seen) && seen.outdated === undefined) return this.#carryOut(run, seen);
+    const seen = this.#plan(run, viewOf(of, bindings, key), look);
+    if (!isFailed(seen) && seen.outdated === undefined) return this.#carryOut(run, seen, look);
     // A run is aborted or planned again only for what the API server says now.
     const view = await readView(client, of, key, this.#signal);
-    const plan = this.#plan(run, view);
-    return plan.outdated === undefined ? this.#carryOut(run, plan) : this.#replan(run, view);
+    const plan = this.#plan(run, view, look);
+    return plan.outdated === undefined ? this.#carryOut(run, plan, look) : this.#replan(run, view);
   }
 
   async #replan(run: StagedUpdateRun, view: PlacementView): Promise<ReconcileResult> {
@@ -130,9 +136,10 @@ class RunPass {
     return {};
   }
 
-  async #carryOut(run: StagedUpdateRun, plan: Plan): Promise<ReconcileResult> {
+  async #carryOut(run: StagedUpdateRun, plan: Plan, look: ClockLook): Promise<ReconcileResult> {
     await this.#write(plan);
     const writeMs = await this.#parts.statuses.write(run, plan.status, this.#signal);
+    look.settle();
     const dueMs = writeMs > 0 ? [writeMs] : [];
     if (plan.wakeMs.length > 0) dueMs.push(Math.min(...plan.wakeMs) - this.#nowMs());
     if (dueMs.length === 0) return {};
@@ -140,13 +147,14 @@ class RunPass {
     return { requeueAfterMs: Math.min(MAX_WAIT_MS, Math.max(1, waitMs)) };
   }
 
-  #plan(run: StagedUpdateRun, view: PlacementView): Plan {
+  #plan(run: StagedUpdateRun, view: PlacementView, { jumpMs }: ClockLook): Plan {
     const { approvals } = this.#parts.of;
     const { namespace } = run.metadata;
     return advance(run, {
       ...view,
       approval: (name) => approvals.store.get(objectKey(namespace, name)),
       nowMs: this.#nowMs(),
+      jumpMs,
     });
   }
 

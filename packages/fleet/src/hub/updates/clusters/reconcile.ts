@@ -18,6 +18,7 @@ import { flowsIn, planProbes } from "#updates/clusters/flows.ts";
 import { hasEnded, measures, membersToObserve, operationsOf } from "#updates/clusters/needs.ts";
 import type { CompileRule } from "#updates/clusters/judge.ts";
 import type { Observed } from "#updates/clusters/walk.ts";
+import { ClockJumps } from "../../clock-jumps.ts";
 import type { HubInformers } from "../../informers.ts";
 import { isVersionChanged } from "../../memberships.ts";
 import { removeGates, writeGates } from "./gates.ts";
@@ -40,6 +41,7 @@ interface Parts {
 export function createUpdateRuns(parts: Parts): Controller {
   const { client, informers, deps } = parts;
   const upgraders = new Upgraders({ client, deps }, informers);
+  const jumps = new ClockJumps(clockOfServer(client, deps.clock));
   const keyOfRun = (name: string): ObjectKey => objectKey(undefined, name);
   const unfinished = (): ObjectKey[] =>
     [...informers.updateRuns.store.list()]
@@ -48,7 +50,7 @@ export function createUpdateRuns(parts: Parts): Controller {
   return createController(
     {
       name: "updaterun",
-      reconcile: (key, signal) => reconcile(parts, upgraders, key, signal),
+      reconcile: (key, signal) => reconcile({ ...parts, jumps }, upgraders, key, signal),
       // Two runs must not begin upgrades of one member.
       concurrency: 1,
       sources: [
@@ -74,12 +76,12 @@ function factsOf(member: Parameters<typeof updateMember>[0] | undefined): Update
 }
 
 async function reconcile(
-  parts: Parts,
+  parts: Parts & { readonly jumps: ClockJumps },
   upgraders: Upgraders,
   key: ObjectKey,
   signal: AbortSignal,
 ): Promise<ReconcileResult | void> {
-  const { client, informers, events, deps } = parts;
+  const { client, informers, events, deps, jumps } = parts;
   const run = informers.updateRuns.store.get(key);
   const uid = run === undefined ? undefined : firstUid(run);
   await removeGates(client, informers, { name: splitKey(key).name, uid }, signal);
@@ -90,11 +92,13 @@ async function reconcile(
   const { report } = upgraders;
   const plan = planProbes(runs, { members: members.keys(), isSilent, report, nowMs });
   await upgraders.probe(plan, signal);
-  if (run === undefined || isDeleting(run)) return;
+  if (run === undefined || isDeleting(run)) return jumps.forget(key);
+  const look = jumps.look(key);
   const observed = await observe(run, members, upgraders, signal);
   const named = informers.updateStrategies.store.get(objectKey(undefined, run.spec.updateStrategyName ?? ""));
   const { status, againAtMs } = advance(run, named?.spec, {
     nowMs,
+    jumpMs: look.jumpMs,
     members,
     observe: (name) => observed.get(name),
     gateState: (id) => informers.updateGates.store.get(objectKey(undefined, id))?.spec.state,
@@ -110,6 +114,7 @@ async function reconcile(
     await client.update(UPDATE_RUNS, next, { subresource: "status", fieldManager: HUB_MANAGER, signal });
     if (hasEnded(next) && !hasEnded(run)) recordEnd(events, next);
   }
+  look.settle();
   const waitMs = await carryOut(parts, upgraders, { run: next, members }, signal);
   const soonestMs = Math.min(waitMs, againAtMs === undefined ? Infinity : againAtMs - nowMs);
   return soonestMs === Infinity ? {} : { requeueAfterMs: Math.min(MAX_WAIT_MS, soonestMs) };
@@ -162,8 +167,8 @@ function membersOfRun({ status }: UpdateRun): string[] {
   return groups.flatMap((it) => it.members.map((member) => member.name));
 }
 
-/** Timers have 31 bits. */
-const MAX_WAIT_MS = 24 * 3600 * 1000;
+/** Gates with a scheduled start and maintenance windows go by the time of day, which may be set in that time. */
+const MAX_WAIT_MS = 600_000;
 
 function membersOf({ members, memberships }: HubInformers): ReadonlyMap<string, UpdateMember> {
   return new Map(
