@@ -26,6 +26,7 @@ export const PROGRAMS = [
   "staged-runs",
   "updates",
   "hub-move",
+  "identities",
 ];
 
 /** Tests in those files that apply only to our server, by the beginning of their names, with the reason. */

@@ -13,11 +13,15 @@ import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { IS_REAL } from "../../packages/apiserver/test/real-server.ts";
 import { type ByteRelay, startByteRelay } from "../support/byte-relay.ts";
 import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
 import { addNode, attachPods, createProfile, setProfile } from "../support/mesh.ts";
 import { admit, type PodFacts, runPod, setGlobal } from "../support/pods.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
+
+/** Four API servers start one after another; each real one takes up to 20 s on a busy machine. Unit: milliseconds. */
+const START_MS = IS_REAL ? 180_000 : 60_000;
 
 let fleet: TestFleet;
 let relay: ByteRelay | undefined;
@@ -34,7 +38,7 @@ beforeAll(async () => {
     await ensureNamespace(fleet.client(name), "shop");
   }
   await eventually(hub(), IDENTITY_DEMANDS, (all) => all.length === 3);
-}, 60_000);
+}, START_MS);
 afterAll(async () => {
   await fleet[Symbol.asyncDispose]();
   await relay?.[Symbol.asyncDispose]();

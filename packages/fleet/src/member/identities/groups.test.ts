@@ -46,6 +46,15 @@ describe("pods", () => {
     });
   });
 
+  it("are of the group of their slice, in whatever order an API server returns the fields of its ports", () => {
+    const template = templateOf(pod("web-1", { app: "web" }));
+    // kube-apiserver sorts the fields of custom resources.
+    const ports = template.ports.map(({ name, port, protocol }) => ({ name, port, protocol }));
+    expect(groupOfSlice({ cluster: "a", type: "Pods", publishedAt: "", ...template, ports })).toBe(
+      groupOf(template),
+    );
+  });
+
   it("have the named ports of their containers and sidecars, and not of containers that only run before these", () => {
     const ports = (name: string) => [{ name, containerPort: 80 }];
     const { spec, ...rest } = pod("web", {});

@@ -1,5 +1,5 @@
 import { defined } from "@fairlead/base/defined.ts";
-import { sameJson } from "@fairlead/base/json.ts";
+import { jsonKey, sameJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -62,12 +62,9 @@ function labelsOf(
   );
 }
 
-/** Of pods with equal templates. */
+/** Of pods with equal templates, in whatever order these have their fields: API servers sort those of custom resources. */
 export function groupOf({ namespace, labels, serviceAccount, ports }: Template): ObjectKey {
-  return objectKey(
-    namespace,
-    shortHash(JSON.stringify([Object.entries(labels), serviceAccount, ports]), HASH),
-  );
+  return objectKey(namespace, shortHash(jsonKey([labels, serviceAccount, ports]), HASH));
 }
 
 const HASH = 16;
@@ -79,8 +76,7 @@ export function groupOfSlice({
   serviceAccount = "",
   ports = [],
 }: Spec): ObjectKey {
-  const sorted = labelsOf(labels, () => true);
-  return groupOf({ namespace, labels: sorted, serviceAccount, ports });
+  return groupOf({ namespace, labels, serviceAccount, ports });
 }
 
 export interface SlicePlan<T> {
