@@ -92,8 +92,16 @@ describe("a service that one cluster exports", () => {
     await fleet.serve(exporter, name, { replicas: 1 });
     await clusters.apply(exporter, fleetExport(name));
     await clusters.apply(importer, multiClusterService(name));
-    for (const address of await addressesOfMultiClusterService(name))
-      await fleet.expectAnswers(`http://${address}/`, exporter);
+    for (const address of await addressesOfMultiClusterService(name)) {
+      const url = `http://${address}/`;
+      // kube-proxy writes rules at most once a second: those of endpoints that are younger than their Service come a second later.
+      await until(
+        `${url} is answered`,
+        () => fleet.inClient<Tally>("ask", url, "1"),
+        (it) => it.failed === 0,
+      );
+      await fleet.expectAnswers(url, exporter);
+    }
     await clusters.kubectl(importer, ["-n", NAMESPACE, "delete", KINDS.multiClusterService, name]);
     await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", KINDS.fleetExport, name]);
     await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", "deployment,service", name]);
