@@ -15,6 +15,8 @@ interface Asked {
   readonly method: string;
   readonly url: string;
   readonly user: string;
+  /** Whether the connection resumed the TLS session of an earlier one. */
+  readonly isResumed: boolean;
   readonly headers: IncomingMessage["headers"];
 }
 
@@ -77,11 +79,13 @@ async function startKubelet(): Promise<Server> {
     rejectUnauthorized: true,
   });
   const note = (incoming: IncomingMessage): void => {
-    const subject = (incoming.socket as TLSSocket).getPeerCertificate().subject as { CN: string };
+    const transport = incoming.socket as TLSSocket;
+    const subject = transport.getPeerCertificate().subject as { CN: string };
     asked.push({
       method: incoming.method ?? "",
       url: incoming.url ?? "",
       user: subject.CN,
+      isResumed: transport.isSessionReused(),
       headers: incoming.headers,
     });
   };
@@ -199,6 +203,15 @@ describe("streams to a pod", () => {
       gone?.destroy();
       await closed;
     }
+  });
+
+  it("resume the TLS session of earlier ones with the same kubelet, as the same user", async () => {
+    for (const _ of [1, 2]) {
+      const { socket } = await upgrade(`${PODS}/one/exec?command=x`);
+      socket?.end();
+      await readAll(socket as Duplex);
+    }
+    expect(asked.at(-1)).toMatchObject({ isResumed: true, user: "kube-apiserver-kubelet-client" });
   });
 
   it("are rejected with a Status: no container chosen, no node yet, no such pod, no upgrade, rejected by the kubelet", async () => {
