@@ -119,6 +119,16 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       expect(session.status()).toMatchObject({ status: "Success" });
     });
 
+    it("starts a program after few reads, however long its environment and arguments are", async () => {
+      // The count of a process includes what it read before another program replaced its own.
+      const session = await open(
+        exec(["grep", "syscr", "/proc/self/io", ...Array<string>(50).fill("/proc/self/io")]),
+      );
+      await session.closed;
+      const [, reads] = /syscr: (\d+)/.exec(session.channels.get(1) ?? "") ?? [];
+      expect(Number(reads)).toBeLessThan(100);
+    });
+
     it("ends the program's input when the client closes that channel (v5)", async () => {
       const session = await open(exec(["wc", "-c"], "stdin=true&stdout=true"));
       session.send(0, "12345");

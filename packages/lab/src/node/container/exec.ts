@@ -5,7 +5,7 @@ import { start } from "@fairlead/base/exec.ts";
 import { readExecContext } from "./exec-context.ts";
 import { isRunning } from "./process.ts";
 import { type ContainerView, SYSTEM_PATH } from "./runtime.ts";
-import { JOIN_SCRIPT, renderWords } from "./shim.ts";
+import { JOIN_SCRIPT, wordsInVariables } from "./shim.ts";
 
 /** Runs further programs in a running container: in its namespaces and root, with its environment. */
 
@@ -44,14 +44,14 @@ export function execInContainer(container: ContainerView, options: ExecStart): E
     {
       detached: true,
       cwd: "/",
-      env: { PATH: SYSTEM_PATH, ...context.shimEnv },
-      stdio: [stream, stream, stream, "pipe"],
+      env: {
+        PATH: SYSTEM_PATH,
+        ...context.shimEnv,
+        ...wordsInVariables([...context.prefix, ...context.env, ...options.argv]),
+      },
+      stdio: [stream, stream, stream],
     },
   );
-  const words = child.stdio[3] as Writable;
-  // A container that has just ended closes the reading end; the exit code reports the outcome.
-  words.on("error", () => {});
-  words.end(renderWords([...context.prefix, ...context.env, ...options.argv]));
   return {
     stdin: child.stdin ?? undefined,
     stdout: child.stdout ?? undefined,

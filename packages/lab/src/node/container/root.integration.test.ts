@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { exec } from "@fairlead/base/exec.ts";
 import { planRoot, systemMounts } from "./root.ts";
 import { parseStat } from "./process.ts";
-import { renderWords } from "./shim.ts";
+import { JOIN_SCRIPT, renderWords, wordsInVariables } from "./shim.ts";
 
 describe("the root of a container", () => {
   const plan = planRoot({
@@ -65,20 +65,36 @@ describe("the root of a container", () => {
   });
 });
 
+const lists = fc.array(
+  fc.string({
+    unit: fc.constantFrom("a", " ", "\\", "\n", "n", "0", "%", "$", "'", '"', "c", "é", "с", "😀"),
+  }),
+  { minLength: 1, maxLength: 8 },
+);
+
 describe("words for the shim", () => {
   it("come out of its shell as they went in", async () => {
     const decode = String.raw`while IFS= read -r line; do case $line in *\\*) line=$(printf '%b.' "$line"); line=${"$"}{line%.} ;; esac; printf '%s\0' "$line"; done`;
-    const words = fc.array(
-      fc.string({ unit: fc.constantFrom("a", " ", "\\", "\n", "n", "0", "%", "$", "'", '"', "c", "é") }),
-      { minLength: 1, maxLength: 8 },
-    );
     await fc.assert(
-      fc.asyncProperty(words, async (list) => {
+      fc.asyncProperty(lists, async (list) => {
         const { stdout } = await exec("/bin/sh", ["-c", decode], { input: renderWords(list) });
         expect(stdout.split("\0").slice(0, -1)).toEqual(list);
       }),
       { numRuns: 40 },
     );
+  });
+
+  it("that join a container do so too, however many they are, and leave no trace in the environment", async () => {
+    const joined = async (words: readonly string[]): Promise<readonly string[]> => {
+      const script = 'env | grep -c FAIRLEAD_WORDS; printf "%s\\0" "$@"';
+      const { stdout } = await exec("/bin/sh", ["-c", JOIN_SCRIPT, "sh", "sh", "/usr/bin:/bin", "/"], {
+        env: { PATH: "/usr/bin:/bin", ...wordsInVariables(["sh", "-c", script, "sh", ...words]) },
+      });
+      expect(stdout).toMatch(/^0\n/);
+      return stdout.slice(2).split("\0").slice(0, -1);
+    };
+    const long = Array.from({ length: 8 }, (_, at) => "é'😀".repeat(3000 + at));
+    for (const list of [...fc.sample(lists, 40), long]) expect(await joined(list)).toEqual(list);
   });
 });
 

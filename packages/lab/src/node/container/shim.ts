@@ -4,7 +4,8 @@ import { join } from "node:path";
 /**
  * The shim: three POSIX shell scripts that hold a container, so that it, its log and its exit code outlive the kubelet.
  *
- * Everything that varies reaches them as positional parameters or as lines of files; nothing is interpolated.
+ * Everything that varies reaches them as positional parameters, as lines of files or as quoted words of variables; nothing is
+ * interpolated.
  */
 
 /** Runs outside the container for as long as it lives; writes its exit code. */
@@ -172,23 +173,25 @@ printf 'started\\n' >&3
 exec "$@" 2>&5 3>&- 5>&-
 `;
 
-/** Runs one more program in a container: its environment and arguments arrive as lines on descriptor 3. */
-export const JOIN_SCRIPT = `program=$1 path=$2 workdir=$3
-set --
-while IFS= read -r line <&3; do
-  case $line in *\\\\*)
-    line=$(printf '%b.' "$line")
-    line=\${line%.}
-    ;;
-  esac
-  set -- "$@" "$line"
+/**
+ * Runs one more program in a container, with its environment and arguments as `wordsInVariables` gives them.
+ *
+ * They are variables because a shell has those at once: lines from a pipe it reads by the byte. They do not arrive as
+ * arguments because nsenter shows its own to every user of the machine for as long as the program runs.
+ */
+export const JOIN_SCRIPT = `program=$1 path=$2 workdir=$3 own=$PATH words= at=0
+while eval "part=\\\${FAIRLEAD_WORDS_$at-}"; [ -n "$part" ]; do
+  unset "FAIRLEAD_WORDS_$at"
+  words=$words$part at=$((at + 1))
 done
-exec 3<&-
+eval "set -- $words"
 cd -- "$workdir" || exit 126
-if ! (PATH=$path; command -v -- "$program" >/dev/null); then
+PATH=$path
+if ! command -v -- "$program" >/dev/null; then
   printf 'exec: "%s": executable file not found in $PATH\\n' "$program" >&2
   exit 127
 fi
+PATH=$own
 exec "$@"
 `;
 
@@ -217,4 +220,18 @@ export function renderWords(words: readonly string[]): string {
   return words
     .map((word) => `${word.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`)}\n`)
     .join("");
+}
+
+/** Characters in a variable: four bytes each at most, and the kernel takes 128 KiB with the name (execve(2)). */
+const PART = /[\s\S]{1,32000}/gu;
+
+/** Variables of the environment from which `JOIN_SCRIPT` makes its arguments. */
+export function wordsInVariables(words: readonly string[]): Readonly<Record<string, string>> {
+  const parts = words.map(quoteWord).join(" ").match(PART) ?? [];
+  return Object.fromEntries(parts.map((part, at) => [`FAIRLEAD_WORDS_${at}`, part]));
+}
+
+/** `word` as a shell reads it unchanged. */
+function quoteWord(word: string): string {
+  return `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
