@@ -1,9 +1,11 @@
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
+import { connect, createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { exec } from "@fairlead/base/exec.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
 import { dial } from "./dial.ts";
 import { agnhostScript } from "./script.ts";
 import { serveHttp, serveTcp, serveUdp } from "./serve.ts";
@@ -18,8 +20,15 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-async function run(...args: readonly string[]) {
-  const { exitCode, stdout, stderr } = await exec(agnhost, args, { allowFailure: true });
+function run(...args: readonly string[]) {
+  return runWith(process.env["PATH"] ?? "", args);
+}
+
+async function runWith(path: string, args: readonly string[]) {
+  const { exitCode, stdout, stderr } = await exec(agnhost, args, {
+    allowFailure: true,
+    addEnv: { PATH: path },
+  });
   return { code: exitCode, text: `${stdout}${stderr}`.trim() };
 }
 
@@ -31,6 +40,28 @@ async function freePort(): Promise<number> {
   await new Promise((resolve) => server.close(resolve));
   return port;
 }
+
+/** A TCP port of which the queue is full: who connects gets no answer. */
+async function listenToNobody(): Promise<{ readonly port: number; readonly stop: () => void }> {
+  const listener = start("perl", ["-MSocket", "-e", LISTEN], { stdio: ["ignore", "pipe", "inherit"] });
+  const [line] = (await once(listener.stdout as Readable, "data")) as [Buffer];
+  const port = Number(line.toString());
+  const first = connect(port, "127.0.0.1");
+  await once(first, "connect");
+  const stop = (): void => {
+    listener.kill();
+    first.destroy();
+  };
+  return { port, stop };
+}
+
+/** Prints the port, and accepts no connection: the kernel takes one for a queue of length 0. */
+const LISTEN = `
+socket(S, PF_INET, SOCK_STREAM, 0) and bind(S, sockaddr_in(0, INADDR_LOOPBACK)) and listen(S, 0) or die $!;
+$| = 1;
+print((sockaddr_in(getsockname(S)))[0]);
+sleep;
+`;
 
 describe("the program /agnhost", () => {
   it("connects over TCP and UDP, over either family and by name", async () => {
@@ -59,6 +90,24 @@ describe("the program /agnhost", () => {
       const got = await run("connect", ...args);
       expect(got.code).toBe(1);
       expect(got.text).toMatch(text);
+    }
+  });
+
+  it("connects, and gives up in time, without starting another program: suites do so 100,000 times", async () => {
+    const port = await freePort();
+    await using _tcp = await serveTcp(port, "server-0");
+    await using _udp = await serveUdp(port, (text) => text);
+    const target = `127.0.0.1:${port}`;
+    for (const protocol of ["--protocol=tcp", "--protocol=udp"]) {
+      const args = ["connect", target, "--timeout=5s", protocol];
+      expect(await runWith("/nonexistent", args), `with ${protocol}`).toEqual({ code: 0, text: "" });
+    }
+    const busy = await listenToNobody();
+    try {
+      const args = ["connect", `127.0.0.1:${busy.port}`, "--timeout=100ms"];
+      expect(await runWith("/nonexistent", args)).toEqual({ code: 1, text: "TIMEOUT" });
+    } finally {
+      busy.stop();
     }
   });
 

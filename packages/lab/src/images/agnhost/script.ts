@@ -3,21 +3,23 @@ import { SCTP_PROGRAM } from "./sctp.ts";
 /** The program `/agnhost` of the image of Kubernetes' tests, as far as a shell does it. Pure. */
 
 /**
- * `connect` is a script: the suites run it some hundred thousand times, and a start of Node takes twenty times as long.
+ * `connect` is a script, and starts no other program: the suites run it some hundred thousand times. A start of Node takes
+ * twenty times as long.
  *
  * bash opens a datagram socket for /dev/udp and a connection for /dev/tcp.
  */
 const CONNECT = `
-# A duration of Go, such as 1s, 1m0s or 1.5s, in seconds; empty for none.
-seconds() {
+# Sets "timeout" to a duration of Go, such as 1s, 1m0s or 1.5s, in seconds; empty for none.
+read_timeout() {
   local text=$1 minutes=0
+  timeout=
   case $text in
     '' | 0 | 0s) return ;;
-    *ms) text=\${text%ms}; printf '%d.%03d' $((text / 1000)) $((text % 1000)); return ;;
+    *ms) text=\${text%ms}; printf -v timeout '%d.%03d' $((text / 1000)) $((text % 1000)); return ;;
     *m*) minutes=\${text%%m*}; text=\${text#*m} ;;
   esac
-  text=\${text%s}
-  if [ "$minutes" = 0 ]; then printf '%s' "$text"; else printf '%d' $((minutes * 60 + \${text:-0})); fi
+  timeout=\${text%s}
+  [ "$minutes" = 0 ] || printf -v timeout '%d' $((minutes * 60 + \${timeout:-0}))
 }
 
 fail() {
@@ -40,7 +42,7 @@ connect() {
   while [ $# -gt 0 ]; do
     case $1 in --*=*) flag=\${1%%=*}; set -- "$flag" "\${1#*=}" "\${@:2}" ;; esac
     case $1 in
-      --timeout) timeout=$(seconds "$2"); shift 2 ;;
+      --timeout) read_timeout "$2"; shift 2 ;;
       --protocol) protocol=$2; shift 2 ;;
       --udp-data) data=$2; shift 2 ;;
       --sctp-data) shift 2 ;;
@@ -54,10 +56,12 @@ connect() {
   case $port in '' | *[!0-9]*) fail "UNKNOWN: address $target: missing port in address" ;; esac
   case $protocol in
     tcp)
-      error=$(timeout "\${timeout:-0}" bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port" 2>&1)
+      # A child opens the connection: it can be left when that takes too long.
+      exec 4< <(exec 2>&1; exec 3<>"/dev/tcp/$host/$port" && echo connected)
+      LC_ALL=C IFS= read -r -u 4 \${timeout:+-t "$timeout"} error
       code=$?
-      [ $code != 0 ] || exit 0
-      [ $code != 124 ] || fail TIMEOUT
+      [ "$error" != connected ] || exit 0
+      [ $code -le 128 ] || { kill $! 2>&-; fail TIMEOUT; }
       explain "$error"
       ;;
     udp)
