@@ -280,9 +280,9 @@ describe("watching", () => {
           if (it.type === "DELETED") live.delete(it.key);
           else live.add(it.key);
         }
-        const keys = Array.from(table.entriesAt(revision), (it) => it.key);
+        const keys = Array.from(table.stateAt(revision).entries(), (it) => it.key);
         expect(keys).toEqual([...live].toSorted());
-        for (const it of table.entriesAt(revision)) expect(it.revision).toBeLessThanOrEqual(revision);
+        for (const it of table.stateAt(revision).entries()) expect(it.revision).toBeLessThanOrEqual(revision);
       }),
     );
   });

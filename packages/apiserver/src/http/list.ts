@@ -8,7 +8,7 @@ import type { ResourceDefinition } from "#registry/types.ts";
 import { badRequest, expired, StatusError } from "#status.ts";
 import type { Entry } from "#storage/entry.ts";
 import type { Store } from "#storage/store.ts";
-import { storageKey, type Table } from "#storage/table.ts";
+import { storageKey, type Table, type TableState } from "#storage/table.ts";
 import { checkListOptions } from "./list-options.ts";
 import { isTrue } from "./path.ts";
 
@@ -148,58 +148,43 @@ function continueExpired(position: Position): StatusError {
 function cutPage(table: Table, query: ListQuery, selection: Selection, position: Position): ListPage {
   const { limit } = query;
   const { revision, after } = position;
+  const state = scope(table, query, selection, revision);
+  const metadata: ListMeta = { resourceVersion: String(revision) };
   const entries: Entry[] = [];
-  let remaining = 0;
-  for (const entry of candidates(table, query, selection, position)) {
+  for (const entry of state.entries(after)) {
     if (limit > 0 && entries.length === limit) {
-      remaining += 1;
+      const last = entries.at(-1)?.key ?? after;
+      metadata.continue = encodeContinue({ revision, after: last });
       // Whether what is left is selected shows when it is asked for.
-      if (selection.matches !== undefined) break;
-      continue;
+      if (selection.matches === undefined) metadata.remainingItemCount = state.count(last);
+      break;
     }
     if (selection.matches === undefined || selection.matches(entry)) entries.push(entry);
   }
-  const metadata: ListMeta = { resourceVersion: String(revision) };
-  if (remaining > 0) {
-    metadata.continue = encodeContinue({ revision, after: entries.at(-1)?.key ?? after });
-    if (selection.matches === undefined) metadata.remainingItemCount = remaining;
-  }
   return { entries, metadata };
-}
-
-function* candidates(
-  table: Table,
-  { namespace: ofPath, definition }: ListQuery,
-  selection: Selection,
-  { revision, after }: Position,
-): Iterable<Entry> {
-  const namespace = definition.namespaced ? (ofPath ?? selection.namespace) : undefined;
-  for (const entry of scope(table, revision, {
-    namespace,
-    name: selection.name,
-    isNamespaced: definition.namespaced,
-  })) {
-    if (after !== "" && entry.key <= after) continue;
-    yield entry;
-  }
 }
 
 /** The state at `revision`, narrowed by what needs no look at the objects. */
 function scope(
   table: Table,
+  { namespace: ofPath, definition }: ListQuery,
+  selection: Selection,
   revision: number,
-  {
-    namespace,
-    name,
-    isNamespaced,
-  }: { namespace: string | undefined; name: string | undefined; isNamespaced: boolean },
-): Iterable<Entry> {
-  if (name === undefined) return table.entriesAt(revision, namespace);
-  if (namespace === undefined && isNamespaced) {
-    return [...table.entriesAt(revision)].filter((it) => it.key.endsWith(`/${name}`));
+): TableState {
+  const { name } = selection;
+  const namespace = definition.namespaced ? (ofPath ?? selection.namespace) : undefined;
+  if (name === undefined) return table.stateAt(revision, namespace);
+  if (namespace === undefined && definition.namespaced) {
+    const all = table.stateAt(revision);
+    return listed([...all.entries()].filter((it) => it.key.endsWith(`/${name}`)));
   }
   const entry = table.entryAt(revision, storageKey(namespace, name));
-  return entry === undefined ? [] : [entry];
+  return listed(entry === undefined ? [] : [entry]);
+}
+
+function listed(all: readonly Entry[]): TableState {
+  const entries = (after = ""): readonly Entry[] => all.filter((it) => it.key > after);
+  return { entries, count: (after) => entries(after).length };
 }
 
 /** The state that a watch begins with. */
@@ -209,7 +194,7 @@ export function stateOf(
   selection: Selection,
   revision: number,
 ): readonly Entry[] {
-  const found = [...candidates(table, query, selection, { revision, after: "" })];
+  const found = [...scope(table, query, selection, revision).entries()];
   const { matches } = selection;
   return matches === undefined ? found : found.filter(matches);
 }
