@@ -27,3 +27,17 @@ it("short and long texts are left alone", () => {
   pool.share({ status: "True", message: "x".repeat(1000) });
   expect(pool.size).toBe(0);
 });
+
+it("texts are shared down to 64 levels: deeper ones are left alone, and no nesting exhausts the stack", () => {
+  const nested = (levels: number): unknown => {
+    let value: unknown = "a reason that all give";
+    for (let at = 0; at < levels; at += 1) value = at % 2 === 0 ? [value] : { value };
+    return value;
+  };
+  const pool = new TextPool(100);
+  pool.share(nested(100_000));
+  pool.share(nested(65));
+  expect(pool.size).toBe(0);
+  pool.share(nested(64));
+  expect(pool.size).toBe(1);
+});

@@ -9,6 +9,14 @@ describe("a response with the nulls that Go writes", () => {
     expect(parseResponse(text)).toEqual({ b: { d: [{ f: 1 }, null] }, g: "null" });
   });
 
+  it("is read however deep it is nested, as one deep object would stand for a whole list", () => {
+    const levels = 20_000;
+    const text = `${"[".repeat(levels)}{"a":null,"b":9007199254740993}${"]".repeat(levels)}`;
+    let read = parseResponse(text);
+    for (let at = 0; at < levels; at += 1) read = (read as unknown[])[0];
+    expect(read).toEqual({ b: 9007199254740993n });
+  });
+
   it("has every digit of its integers", () => {
     const text = '{"a":9007199254740993,"b":[-9223372036854775808],"c":"1234567890123456789","d":1}';
     const read = parseResponse(text);

@@ -25,13 +25,17 @@ export function readObject<T extends KubeObject>({ lists = [] }: Resource<T>, ob
   return object;
 }
 
+/** Without recursion: API servers accept values that are nested 10,000 levels deep. */
 function dropNulls(value: unknown): void {
-  if (Array.isArray(value)) {
-    for (const item of value) dropNulls(item);
-  } else if (isObject(value)) {
-    for (const [key, inner] of Object.entries(value)) {
-      if (inner === null) delete value[key];
-      else if (typeof inner === "object") dropNulls(inner);
-    }
+  const open = [value];
+  while (open.length > 0) {
+    const it = open.pop();
+    if (isObject(it)) dropNullFields(it);
+    else if (!Array.isArray(it)) continue;
+    for (const inner of Object.values(it) as unknown[]) if (typeof inner === "object") open.push(inner);
   }
+}
+
+function dropNullFields(object: Record<string, unknown>): void {
+  for (const key of Object.keys(object)) if (object[key] === null) delete object[key];
 }

@@ -63,6 +63,7 @@ describe("an object is never placed", () => {
   const service = resource("v1", "Service", "services");
   const ofMember = { metadata: { labels: { "fairlead.dev/managed-by": "fairlead-member" } } };
   const managed = { metadata: { labels: { "endpointslice.kubernetes.io/managed-by": "anyone" } } };
+  const nested = (levels: number): unknown => JSON.parse(`{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`);
   it.each([
     ["a ReplicaSet with an owner", object(replicaSet, "x", owned)],
     ["a ControllerRevision with an owner", object(revision, "x", owned)],
@@ -75,6 +76,7 @@ describe("an object is never placed", () => {
     ["an EndpointSlice that a controller manages", object(slice, "x", managed)],
     ["what the agent of a member made on the hub's own cluster", object(service, "derived-x", ofMember)],
     ["one that is being deleted", object(KINDS.configMap, "x", { metadata: { deletionTimestamp: "t" } })],
+    ["one that is nested deeper than 512 levels", object(KINDS.configMap, "x", { data: nested(511) })],
   ])("if it is %s", (_, it) => {
     expect(rules.isObjectPlaced(it)).toBe(false);
   });
@@ -84,6 +86,7 @@ describe("an object is never placed", () => {
     ["a ServiceAccount", object(account, "builder")],
     ["a Secret of another type", object(KINDS.secret, "x", { type: "Opaque" })],
     ["an EndpointSlice of a user", object(slice, "x")],
+    ["one that is nested 512 levels deep", object(KINDS.configMap, "x", { data: nested(510) })],
     ["a Secret named as the ConfigMap", object(KINDS.secret, "kube-root-ca.crt")],
   ])("unless it is %s", (_, it) => {
     expect(rules.isObjectPlaced(it)).toBe(true);

@@ -1,5 +1,5 @@
 import { FleetError } from "@fairlead/base/errors.ts";
-import { own } from "@fairlead/base/json.ts";
+import { MAX_NESTING, nestsDeeperThan, own } from "@fairlead/base/json.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
 import type { KindName } from "./kinds.ts";
@@ -60,7 +60,10 @@ export function placementRules(options: RuleOptions = {}): PlacementRules {
   return {
     isKindPlaced: (of) => !isNeverPlaced(of) && !isSkipped(of) && (isNamespace(of) || isAllowed(of)),
     isNamespacePlaced: (name) => !isReservedForPlacement(name) && !skipped.has(name),
-    isObjectPlaced: (it) => isOrdinary(it) && !(runsWorkloads && it.kind === "PersistentVolumeClaim"),
+    isObjectPlaced: (it) =>
+      isOrdinary(it) &&
+      !nestsDeeperThan(it, MAX_NESTING) &&
+      !(runsWorkloads && it.kind === "PersistentVolumeClaim"),
   };
 }
 
