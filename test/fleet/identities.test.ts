@@ -5,6 +5,7 @@ import {
   type IdentitySlice,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { MESH_NETWORKS, type ParallelNetwork } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { labelsOfPod } from "@fairlead/fleet/domain/identity-slice.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { CILIUM_NETWORK_POLICIES } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
 import { CILIUM_CRDS } from "@fairlead/fleet/api/cilium.io/crds.ts";
@@ -13,9 +14,10 @@ import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { IS_REAL } from "../../packages/apiserver/test/real-server.ts";
 import { type ByteRelay, startByteRelay } from "../support/byte-relay.ts";
-import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
+import { ensureNamespace, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 import { addNode, attachPods, createProfile, setProfile } from "../support/mesh.ts";
 import { admit, type PodFacts, runPod, setGlobal } from "../support/pods.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
@@ -30,7 +32,8 @@ const CLUSTER_LABEL = "io.cilium.k8s.policy.cluster";
 const IN_SYSTEM = { namespace: FLEET_SYSTEM_NAMESPACE };
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: ["a", "b", "c"], hubServerOf });
+  // Heartbeats come back to b in the watch of its membership, and would be more than what is counted.
+  fleet = await startFleet({ members: ["a", "b", "c"], hubServerOf, heartbeatSeconds: { b: 60 } });
   for (const [at, name] of ["a", "b", "c"].entries()) {
     // Those of b and c are the same.
     const podCIDR = `10.${Math.min(at + 1, 2)}.0.0/16`;
@@ -58,9 +61,7 @@ const run = (cluster: string, name: string, facts: PodFacts) =>
 function pods(slices: readonly IdentitySlice[]): string[] {
   return slices
     .flatMap(({ spec }) =>
-      (spec.pods ?? []).map(
-        (it) => `${it.addresses.join()} ${JSON.stringify({ ...spec.labels, ...it.labels })}`,
-      ),
+      (spec.pods ?? []).map((it) => `${it.addresses.join()} ${JSON.stringify(labelsOfPod(spec, it))}`),
     )
     .toSorted();
 }
@@ -149,6 +150,64 @@ describe("pods of other clusters", () => {
     await fleet.client("a").delete(PODS, objectKey("shop", name(0)), { gracePeriodSeconds: 0 });
     await knows([]);
   });
+
+  it("are known by new labels for at most 300 bytes on the wire, and in one step: never by both, or not at all", async () => {
+    const labels = { app: "web", "app.kubernetes.io/name": "api", "pod-template-hash": "6d4b75cb6d" };
+    const names = [0, 1, 2, 3, 4, 5, 6, 7].map((it) => `api-6d4b75cb6d-y2y9${it}`);
+    const labelsNow = new Map<string, Readonly<Record<string, string>>>();
+    const knows = () =>
+      known("b", [
+        '10.1.0.5 {"app":"web"}',
+        '10.1.0.6 {"app":"web"}',
+        ...[...labelsNow.values()].map((it, at) => `10.1.201.${at} ${JSON.stringify(it)}`),
+      ]);
+    for (const [at, name] of names.entries()) {
+      await run("a", name, { labels, address: `10.1.201.${at}` });
+      labelsNow.set(name, labels);
+    }
+    await knows();
+    const seen: number[] = [];
+    const informer = createInformer(fleet.client("b"), IDENTITY_SLICES, IN_SYSTEM, testDeps("b"));
+    await using _informer = informer;
+    informer.start(AbortSignal.timeout(60_000));
+    await informer.synced(AbortSignal.timeout(10_000));
+    informer.subscribe(() => seen.push(pods([...informer.store.list()]).length));
+    const received = relay?.watched() ?? (() => 0);
+    let changes = 0;
+    const change = async (name: string, patch: Readonly<Record<string, string | null>>) => {
+      await fleet.client("a").mergePatch(PODS, objectKey("shop", name), { metadata: { labels: patch } });
+      const next = Object.entries({ ...labelsNow.get(name), ...patch }).filter(([, it]) => it !== null);
+      labelsNow.set(name, Object.fromEntries(next) as Record<string, string>);
+      await knows();
+      changes += 1;
+    };
+    for (const it of names) await change(it, { tier: "1" });
+    for (const it of names) await change(it, { tier: "backend", "pod-template-hash": null });
+    for (const it of names) await change(it, { tier: null });
+    const bytes = received();
+    expect(bytes / changes).toBeGreaterThan(100);
+    expect(bytes / changes).toBeLessThanOrEqual(300);
+    expect(new Set(seen)).toEqual(new Set([names.length + 2]));
+    // A workload that is labelled again as it was is as before.
+    for (const it of names) await change(it, { "pod-template-hash": "6d4b75cb6d" });
+    for (const it of names)
+      await fleet.client("a").delete(PODS, objectKey("shop", it), { gracePeriodSeconds: 0 });
+    labelsNow.clear();
+    await knows();
+  }, 60_000);
+
+  it("that went while their own agent was away are forgotten when it is back", async () => {
+    await run("a", "web-9", { labels: { app: "web", tier: "9" }, address: "10.1.0.9" });
+    await known("b", [
+      '10.1.0.5 {"app":"web"}',
+      '10.1.0.6 {"app":"web"}',
+      '10.1.0.9 {"app":"web","tier":"9"}',
+    ]);
+    await fleet.agents.get("a")?.stop();
+    await fleet.client("a").delete(PODS, objectKey("shop", "web-9"), { gracePeriodSeconds: 0 });
+    fleet.agents.get("a")?.start();
+    await known("b", ['10.1.0.5 {"app":"web"}', '10.1.0.6 {"app":"web"}']);
+  }, 60_000);
 
   it("are forgotten at once when their namespace stops being global, and known again when it is", async () => {
     await setGlobal(fleet.client("a"), "shop", "false");

@@ -139,6 +139,8 @@ export interface FleetOptions {
   readonly members: readonly string[];
   readonly leaseSeconds?: number;
   readonly forceDeleteSeconds?: number;
+  /** Of members. Default: 1. */
+  readonly heartbeatSeconds?: Readonly<Record<string, number>>;
   /** Default: all endpoints answer. */
   readonly probe?: (member: string) => Probe;
   readonly trafficManager?: HubOptions["trafficManager"];
@@ -256,7 +258,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
           hub: hub.config,
           ...defined({ hubServer: await options.hubServerOf?.(name, hub.server.port) }),
           member: at(members, name).config,
-          heartbeatSeconds: 1,
+          heartbeatSeconds: options.heartbeatSeconds?.[name] ?? 1,
           ...(options.byToken?.includes(name) === true ? { identity: "token" as const } : {}),
           timeoutMs: JOIN_PATIENCE_MS,
         },

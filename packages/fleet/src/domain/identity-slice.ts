@@ -1,3 +1,4 @@
+import { byText } from "@fairlead/base/text.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { isSpecialPurpose } from "@fairlead/base/netaddr/special-purpose.ts";
 import { shortHash } from "#api/fairlead.dev/cluster-names.ts";
@@ -6,6 +7,7 @@ import {
   type IdentityPod,
   type IdentitySlice,
   MAX_IDENTITY_NODES,
+  MAX_IDENTITY_POD_LABELS,
   MAX_IDENTITY_PODS,
   MAX_IDENTITY_PORTS,
 } from "#api/fairlead.dev/v1alpha1/identities.ts";
@@ -49,7 +51,35 @@ function findPodsProblem({ ports = [], pods, serviceAccount = "default" }: Spec)
   if (!isSubdomain(serviceAccount)) return `spec.serviceAccount ${shown(serviceAccount)} is not a name`;
   const port = ports.find((it) => !isPortName(it.name) || !isPortNumber(it.port));
   if (port !== undefined) return `spec.ports: ${shown(port.name)} is not the name of a port`;
+  const absent = (pods ?? []).flatMap((it) => it.without ?? []).find((it) => !isQualifiedName(it));
+  if (absent !== undefined) return `spec.pods[].without: ${shown(absent)} is not the key of a label`;
   return findNamedProblem("spec.pods", pods, MAX_IDENTITY_PODS);
+}
+
+/** All labels of a pod of a slice. */
+export function labelsOfPod(
+  { labels }: Spec,
+  { labels: other, without = [] }: IdentityPod,
+): Record<string, string> {
+  const all = { ...labels, ...other };
+  for (const key of without) delete all[key];
+  return all;
+}
+
+/** How a pod with these labels is written in a slice; undefined: the difference is too large. */
+export function differenceOf(
+  shared: Readonly<Record<string, string>>,
+  labels: Readonly<Record<string, string>>,
+): Pick<IdentityPod, "labels" | "without"> | undefined {
+  const added = Object.entries(labels).filter(
+    ([key, value]) => !Object.hasOwn(shared, key) || shared[key] !== value,
+  );
+  const without = Object.keys(shared).filter((key) => !Object.hasOwn(labels, key));
+  if (Math.max(added.length, without.length) > MAX_IDENTITY_POD_LABELS) return undefined;
+  return {
+    ...(added.length === 0 ? {} : { labels: Object.fromEntries(added.toSorted(([a], [b]) => byText(a, b))) }),
+    ...(without.length === 0 ? {} : { without: without.toSorted(byText) }),
+  };
 }
 
 function findNamedProblem(

@@ -16,6 +16,7 @@ import {
 import {
   IDENTITY_SLICE_TYPES,
   MAX_IDENTITY_NODES,
+  MAX_IDENTITY_POD_LABELS,
   MAX_IDENTITY_PODS,
   MAX_IDENTITY_PORTS,
   MAX_IDENTITY_REQUESTS,
@@ -27,6 +28,8 @@ const group = "fairlead.dev";
 const categories = ["fleet-networking"];
 
 const CLUSTER = { minLength: 1, maxLength: 63 };
+/** A prefix of 253 characters, a slash, and a name of 63. */
+const LABEL_KEY = { minLength: 1, maxLength: 317 };
 const NAME = { minLength: 1, maxLength: 253 };
 const ADDRESS = { minLength: 2, maxLength: 45 };
 /** At most so many: more than any pod or node has. Of keys, a policy limits the length. */
@@ -51,7 +54,11 @@ const PORT = object({
 const POD = object({
   "name!": text(undefined, NAME),
   "addresses!": { ...addresses(4), minItems: 1 },
-  labels: labelsOf(8, "Labels that differ between the pods of one workload."),
+  labels: labelsOf(MAX_IDENTITY_POD_LABELS, "Labels in addition to those of the slice, or in place of them."),
+  without: {
+    ...atomicList(text(undefined, LABEL_KEY), "Keys of labels of the slice that the pod does not have."),
+    maxItems: MAX_IDENTITY_POD_LABELS,
+  },
 });
 
 const NODE = object({

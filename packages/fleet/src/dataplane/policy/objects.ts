@@ -2,6 +2,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { labelsOfPod } from "#domain/identity-slice.ts";
 import type { NamedPort, PolicyNamespace, PolicyNode, PolicyPod } from "#policy/model.ts";
 import type { Container, Namespace, Node, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 
@@ -95,7 +96,7 @@ export function reportedBy({ spec }: IdentitySlice): Reported {
       cluster,
       namespace,
       name: it.name,
-      labels: { ...labels, ...it.labels },
+      labels: labelsOfPod(spec, it),
       serviceAccount: spec.serviceAccount ?? "default",
       addresses: parsed(it.addresses),
       ports: spec.ports ?? [],

@@ -37,6 +37,18 @@ describe("a slice of a member", () => {
     expect(plan({ type: "Nodes" }, { wanted: readWants({ requests: [{}] }) }).spec).toBeUndefined();
   });
 
+  it("is shown if a pod is needed by the labels that it has now, and not by those that it has no more", () => {
+    const by = (labels: Record<string, string>) => ({
+      wanted: readWants({ requests: [{ podSelector: { matchLabels: labels } }] }),
+    });
+    const [pod] = WEB.pods ?? [];
+    const pods = [
+      { name: "web-1", addresses: ["10.1.0.5"], ...pod, labels: { tier: "1" }, without: ["app"] },
+    ];
+    expect(plan({ labels: { app: "web" }, pods }, by({ tier: "1" })).spec).toBeDefined();
+    expect(plan({ labels: { app: "web" }, pods }, by({ app: "web" })).spec).toBeUndefined();
+  });
+
   it("is shown without the pods whose addresses are not of the member, and the message names the first", () => {
     const pods = [{ name: "liar", addresses: ["10.1.0.9", "10.2.0.5"] }, ...(WEB.pods ?? [])];
     expect(plan({ pods })).toEqual({
@@ -79,6 +91,10 @@ describe("a slice of a member", () => {
       { ports: [{ name: "http", protocol: "TCP", port: 65_536 }] },
     ],
     ['spec.pods: "A/B" is not the name of an object', { pods: [{ name: "A/B", addresses: ["10.1.0.5"] }] }],
+    [
+      'spec.pods[].without: "a b" is not the key of a label',
+      { pods: [{ name: "web-1", addresses: ["10.1.0.5"], without: ["a b"] }] },
+    ],
     [
       `spec.pods: at most ${MAX_IDENTITY_PODS} are allowed`,
       { pods: Array.from({ length: 65 }, (_, at) => ({ name: `p${at}`, addresses: ["10.1.0.5"] })) },

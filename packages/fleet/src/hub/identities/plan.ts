@@ -5,7 +5,12 @@ import {
   SOURCE_CLUSTER_LABEL,
 } from "#api/fairlead.dev/names.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
-import { type AddressCheck, findIdentityProblem, withOwnAddresses } from "#domain/identity-slice.ts";
+import {
+  type AddressCheck,
+  findIdentityProblem,
+  labelsOfPod,
+  withOwnAddresses,
+} from "#domain/identity-slice.ts";
 import type { WantsReader } from "#domain/identity-wants.ts";
 
 /** Which slices of members the hub shows to others. Pure. */
@@ -60,13 +65,11 @@ function isEmpty({ type, pods = [], nodes = [] }: IdentitySlice["spec"]): boolea
   return type !== "Namespace" && pods.length === 0 && nodes.length === 0;
 }
 
-function isWanted(
-  { type, namespace = "", labels = {}, pods = [] }: IdentitySlice["spec"],
-  wanted: WantsReader,
-): boolean {
+function isWanted(spec: IdentitySlice["spec"], wanted: WantsReader): boolean {
+  const { type, namespace = "", labels = {}, pods = [] } = spec;
   if (type === "Nodes") return wanted.nodes;
   if (type === "Namespace") return wanted.namespace(namespace, labels);
-  return pods.some((it) => wanted.pods(namespace, undefined, { ...labels, ...it.labels }));
+  return pods.some((it) => wanted.pods(namespace, undefined, labelsOfPod(spec, it)));
 }
 
 /** By which members choose what they read of the view. Nodes are of no namespace. */

@@ -2,11 +2,13 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { IdentityPod } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { type IdentityPod, MAX_IDENTITY_POD_LABELS } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { labelsOfPod } from "#domain/identity-slice.ts";
 import {
   groupOf,
   groupOfSlice,
   holderOf,
+  homeOf,
   identityOf,
   planSlices,
   PODS_PER_SLICE,
@@ -39,7 +41,7 @@ describe("pods", () => {
     expect(groupOfSlice({ cluster: "a", type: "Pods", publishedAt: "", ...template })).toBe(
       groupOf(template),
     );
-    expect(identityOf(of("db-1"), ["10.1.0.5"])).toEqual({
+    expect(identityOf(of("db-1"), ["10.1.0.5"], template)).toEqual({
       name: "db-1",
       addresses: ["10.1.0.5"],
       labels: { "statefulset.kubernetes.io/pod-name": "db-1" },
@@ -53,6 +55,48 @@ describe("pods", () => {
     expect(groupOfSlice({ cluster: "a", type: "Pods", publishedAt: "", ...template, ports })).toBe(
       groupOf(template),
     );
+  });
+
+  it("whose labels change are written with the difference to the slice that they are in, which says no less", () => {
+    const labels = fc.dictionary(
+      fc.constantFrom("app", "tier", "hash", "__proto__"),
+      fc.constantFrom("1", "2"),
+    );
+    fc.assert(
+      fc.property(labels, labels, (before, after) => {
+        const template = templateOf(pod("web", before));
+        const spec = { cluster: "a", type: "Pods", publishedAt: "", ...template } as const;
+        const written = identityOf(pod("web", after), ["10.1.0.5"], template);
+        expect(written === undefined ? written : labelsOfPod(spec, written)).toEqual(after);
+      }),
+    );
+  });
+
+  it("stay in their slice when their labels change, and leave it if it is of another pod or the difference is too large", () => {
+    const homeIn = (it: Pod) => {
+      const template = templateOf(it);
+      return {
+        group: groupOf(template),
+        spec: { cluster: "a", type: "Pods", publishedAt: "", ...template },
+      } as const;
+    };
+    const own = (it: Pod) => groupOf(templateOf(it));
+    const [before, after] = [pod("web", { app: "web" }), pod("web", { app: "web", tier: "1" })];
+    expect(homeOf(before, own(before), [])).toBe(own(before));
+    expect(homeOf(after, own(after), [homeIn(before)])).toBe(own(before));
+    expect(homeOf(after, own(after), [homeIn(before), homeIn(after)])).toBe(own(after));
+    const account: Pod = { ...after, spec: { containers: [], ...after.spec, serviceAccountName: "other" } };
+    expect(homeOf(account, own(account), [homeIn(before)])).toBe(own(account));
+    const many = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`l${at}`, ""]));
+    for (const [count, stays] of [
+      [MAX_IDENTITY_POD_LABELS, true],
+      [MAX_IDENTITY_POD_LABELS + 1, false],
+    ] as const) {
+      const [few, all] = [pod("web", {}), pod("web", many(count))];
+      expect(homeOf(all, own(all), [homeIn(few)])).toBe(own(stays ? few : all));
+      expect(homeOf(few, own(few), [homeIn(all)])).toBe(own(stays ? all : few));
+    }
   });
 
   it("have the named ports of their containers and sidecars, and not of containers that only run before these", () => {

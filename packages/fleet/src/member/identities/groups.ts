@@ -1,4 +1,3 @@
-import { defined } from "@fairlead/base/defined.ts";
 import { jsonKey, sameJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
@@ -9,6 +8,7 @@ import {
   type IdentitySlice,
   MAX_IDENTITY_PORTS,
 } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import { differenceOf } from "#domain/identity-slice.ts";
 
 /** Pods by what policies see of them, and how they are put into slices. Pure. */
 
@@ -45,12 +45,6 @@ export function templateOf({ metadata, spec }: Pod): Template {
   };
 }
 
-/** What a pod has in addition to its template. */
-export function ownLabelsOf({ metadata }: Pod): Record<string, string> | undefined {
-  const labels = labelsOf(metadata.labels, (it) => OF_SINGLE_PODS.has(it));
-  return Object.keys(labels).length === 0 ? undefined : labels;
-}
-
 function labelsOf(
   labels: Readonly<Record<string, string>> = {},
   isKept: (key: string) => boolean,
@@ -70,13 +64,42 @@ export function groupOf({ namespace, labels, serviceAccount, ports }: Template):
 const HASH = 16;
 
 /** The group that a slice of pods is of. */
-export function groupOfSlice({
+export function groupOfSlice(spec: Spec): ObjectKey {
+  return groupOf(templateOfSlice(spec));
+}
+
+export function templateOfSlice({
   namespace = "",
   labels = {},
   serviceAccount = "",
   ports = [],
-}: Spec): ObjectKey {
-  return groupOf({ namespace, labels, serviceAccount, ports });
+}: Spec): Template {
+  return { namespace, labels, serviceAccount, ports };
+}
+
+/** A slice that a pod is in. */
+export interface Home {
+  readonly group: ObjectKey;
+  readonly spec: Spec;
+}
+
+/**
+ * The group in whose slices a pod is published. A pod whose labels change stays where it is, as far as the difference can be written
+ * there: its move would be a change of two slices, in between of which others know it with both labels, or not at all.
+ *
+ * @param own - The group of its labels. @param homes - One, but for a moment.
+ */
+export function homeOf(pod: Pod, own: ObjectKey, homes: readonly Home[]): ObjectKey {
+  if (homes.some((it) => it.group === own)) return own;
+  const able = homes.filter((it) => canBeIn(templateOfSlice(it.spec), pod)).map((it) => it.group);
+  return able.toSorted(byText)[0] ?? own;
+}
+
+/** Ports and accounts of pods do not change: with others it is another pod of the same name. */
+function canBeIn(template: Template, pod: Pod): boolean {
+  const { labels: _, ...rest } = templateOf(pod);
+  const { labels, ...shared } = template;
+  return sameJson(rest, shared) && differenceOf(labels, pod.metadata.labels ?? {}) !== undefined;
 }
 
 export interface SlicePlan<T> {
@@ -123,12 +146,15 @@ function freeName(group: ObjectKey, taken: ReadonlyMap<string, unknown>): string
   for (let at = 0; ; at += 1) if (!taken.has(`${base}-${at}`)) return `${base}-${at}`;
 }
 
-/** What a pod is to other clusters; undefined if it is not to be known. */
-export function identityOf(pod: Pod, addresses: readonly string[]): IdentityPod | undefined {
-  const labels = ownLabelsOf(pod);
-  return addresses.length === 0
-    ? undefined
-    : { name: pod.metadata.name, addresses: [...addresses], ...defined({ labels }) };
+/** What a pod is to other clusters, in a slice with this template; undefined if it is not to be known. */
+export function identityOf(
+  { metadata }: Pod,
+  addresses: readonly string[],
+  template: Template,
+): IdentityPod | undefined {
+  const difference = differenceOf(template.labels, metadata.labels ?? {});
+  if (addresses.length === 0 || difference === undefined) return undefined;
+  return { name: metadata.name, addresses: [...addresses], ...difference };
 }
 
 /** Whether a pod has addresses of its own. */

@@ -9,13 +9,14 @@ import {
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
-import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
+import type { Namespace, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Change, Controller, Informer, ReconcileResult } from "@fairlead/kube/types.ts";
 import { ageSince, type IdentityAge } from "#domain/identity-age.ts";
+import { labelsOfPod } from "#domain/identity-slice.ts";
 import { readWants, type WantsReader } from "#domain/identity-wants.ts";
 import { changedPods, isInTransition, type MeshInformers } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
@@ -57,14 +58,25 @@ export function createIdentities({ session, mesh }: Parts): {
   const mailbox = new IdentityMailbox(session, {
     onSlice: ({ before, after }) => {
       for (const it of [before, after]) if (it !== undefined) enqueue(publishedKey(it));
+      // Two groups may have written a pod at the same time: one of them has to give it up.
+      for (const it of after === undefined ? [] : mailbox.sharing(after)) enqueue(publishedKey(it));
     },
     onDemand: () => enqueue(DEMAND),
     onSynced: () => publishAll(),
   });
+  /** Of the group of its labels, and of that in which it is published. */
+  const keysOfPod = (pod: Pod): ObjectKey[] => [
+    podsKey(pods.groupOf(pod)),
+    ...mailbox.holding(pod.metadata).map((it) => podsKey(it.group)),
+  ];
   const pods = new Pods(
     local,
-    (groups) => {
-      for (const it of groups) enqueue(podsKey(it));
+    {
+      onChange: (changed) => {
+        for (const it of changed) for (const key of keysOfPod(it)) enqueue(key);
+      },
+      // What is published of pods that are gone, too.
+      onSynced: () => publishAll(),
     },
     deps,
   );
@@ -162,10 +174,11 @@ export function createIdentities({ session, mesh }: Parts): {
   }
 
   /** Labels of namespaces are taken as they come. */
-  function isNeeded({ spec: { type, namespace = "", labels = {}, pods: all = [] } }: IdentitySlice): boolean {
+  function isNeeded({ spec }: IdentitySlice): boolean {
+    const { type, namespace = "", labels = {}, pods: all = [] } = spec;
     if (type === "Nodes") return needed.nodes;
     if (type === "Namespace") return needed.namespace(namespace, labels);
-    return all.some((it) => needed.pods(namespace, undefined, { ...labels, ...it.labels }));
+    return all.some((it) => needed.pods(namespace, undefined, labelsOfPod(spec, it)));
   }
 
   function age(): ReconcileResult {
@@ -196,7 +209,7 @@ export function createIdentities({ session, mesh }: Parts): {
         watchingChanges(mesh.blocks, (change) => {
           if (isInTransition(change.before) !== isInTransition(change.after)) enqueue(DEMAND);
           if (change.key === objectKey(FLEET_SYSTEM_NAMESPACE, cluster)) publishAll();
-          return pods.groupsOfUids(changedPods(change)).map(podsKey);
+          return pods.withUids(changedPods(change)).flatMap(keysOfPod);
         }),
         ...(session.ranges === undefined ? [] : [watchingChanges(session.ranges.nodes, () => [NODES_KEY])]),
         watchingChanges(here.namespaces, (change) => {

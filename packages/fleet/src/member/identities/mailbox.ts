@@ -10,7 +10,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
-import { groupOfSlice } from "./groups.ts";
+import { groupOfSlice, type Home } from "./groups.ts";
 
 interface Reading {
   readonly slices: Informer<IdentitySlice>;
@@ -28,6 +28,8 @@ interface Listener {
 export class IdentityMailbox implements AsyncDisposable {
   readonly #parts: { readonly hub: KubeClient; readonly cluster: string; readonly deps: RuntimeDeps };
   readonly #listener: Listener;
+  /** Each pod of a slice asks for it. */
+  readonly #groupOf = new WeakMap<IdentitySlice, ObjectKey>();
   #reading: Reading | undefined;
 
   constructor(
@@ -48,7 +50,7 @@ export class IdentityMailbox implements AsyncDisposable {
       // An older hub does not have these kinds.
       isOptional: () => true,
     };
-    const indexes = { group: (it: IdentitySlice) => [publishedKey(it)] };
+    const indexes = { group: (it: IdentitySlice) => [publishedKey(it)], pod: podsIn };
     const slices = createInformer(hub, IDENTITY_SLICES, { ...options, indexes }, deps);
     const demands = createInformer(hub, IDENTITY_DEMANDS, options, deps);
     const stop = new AbortController();
@@ -84,12 +86,35 @@ export class IdentityMailbox implements AsyncDisposable {
     return [...(this.#reading?.slices.store.byIndex("group", key) ?? [])];
   }
 
+  /** The slices in which a pod is published. */
+  holding({ namespace, name }: { readonly namespace?: string; readonly name: string }): Home[] {
+    const slices = this.#reading?.slices.store.byIndex("pod", objectKey(namespace, name)) ?? [];
+    return Array.from(slices, (it) => ({ group: this.#group(it), spec: it.spec }));
+  }
+
+  #group(slice: IdentitySlice): ObjectKey {
+    const known = this.#groupOf.get(slice) ?? groupOfSlice(slice.spec);
+    this.#groupOf.set(slice, known);
+    return known;
+  }
+
+  /** Other slices with pods of this one. */
+  sharing(slice: IdentitySlice): IdentitySlice[] {
+    const { store } = this.#reading?.slices ?? {};
+    const all = podsIn(slice).flatMap((it) => [...(store?.byIndex("pod", it) ?? [])]);
+    return all.filter((it) => it.metadata.name !== slice.metadata.name);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     const before = this.#reading;
     this.#reading = undefined;
     before?.stop.abort();
     for (const it of [before?.slices, before?.demands]) await it?.[Symbol.asyncDispose]();
   }
+}
+
+function podsIn({ spec: { namespace, pods = [] } }: IdentitySlice): ObjectKey[] {
+  return pods.map((it) => objectKey(namespace, it.name));
 }
 
 /** Of keys: "pods/<group>", "namespace/<name>", and "nodes". */

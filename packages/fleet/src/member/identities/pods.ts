@@ -7,18 +7,24 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { groupOf, hasAddresses, holderOf, templateOf } from "./groups.ts";
 
+interface Listener {
+  /** Also of the pods that had, or have, the same addresses. */
+  readonly onChange: (changed: Iterable<Pod>) => void;
+  readonly onSynced: () => void;
+}
+
 /** The pods of this cluster, which are read while another cluster needs to know some of them. */
 export class Pods implements AsyncDisposable {
   readonly #local: KubeClient;
   readonly #deps: RuntimeDeps;
-  readonly #onChange: (groups: Iterable<ObjectKey>) => void;
+  readonly #listener: Listener;
   /** Of pods as they are now: all are asked for when a namespace changes. */
   readonly #groupOf = new WeakMap<Pod, ObjectKey>();
   #reading: { readonly informer: Informer<Pod>; readonly stop: AbortController } | undefined;
 
-  constructor(local: KubeClient, onChange: (groups: Iterable<ObjectKey>) => void, deps: RuntimeDeps) {
+  constructor(local: KubeClient, listener: Listener, deps: RuntimeDeps) {
     this.#local = local;
-    this.#onChange = onChange;
+    this.#listener = listener;
     this.#deps = deps;
   }
 
@@ -27,21 +33,19 @@ export class Pods implements AsyncDisposable {
     if (!isNeeded) return this[Symbol.asyncDispose]();
     const stop = new AbortController();
     const indexes = {
-      group: (it: Pod) => [this.#group(it)],
+      group: (it: Pod) => [this.groupOf(it)],
       uid: (it: Pod) => [it.metadata.uid ?? ""],
       address: (it: Pod) => (hasAddresses(it) ? addressesOf(it) : []),
     };
     const informer = createInformer(this.#local, PODS, { trim: trimmed, indexes }, this.#deps);
     this.#reading = { informer, stop };
-    informer.subscribe((change) => this.#onChange(this.#groupsOf(change)));
+    informer.subscribe((change) => this.#listener.onChange(this.#changed(change)));
     informer.start(stop.signal);
-    void informer.synced(stop.signal).then(
-      () => this.#onChange(this.groups()),
-      () => {},
-    );
+    void informer.synced(stop.signal).then(this.#listener.onSynced, () => {});
   }
 
-  #group(pod: Pod): ObjectKey {
+  /** Of pods with the same labels. */
+  groupOf(pod: Pod): ObjectKey {
     const known = this.#groupOf.get(pod) ?? groupOf(templateOf(pod));
     this.#groupOf.set(pod, known);
     return known;
@@ -53,16 +57,20 @@ export class Pods implements AsyncDisposable {
   }
 
   groups(): Set<ObjectKey> {
-    return new Set([...(this.#reading?.informer.store.list() ?? [])].map((it) => this.#group(it)));
+    return new Set([...(this.#reading?.informer.store.list() ?? [])].map((it) => this.groupOf(it)));
+  }
+
+  find(key: ObjectKey): Pod | undefined {
+    return this.#reading?.informer.store.get(key);
   }
 
   in(group: ObjectKey): Pod[] {
     return [...(this.#reading?.informer.store.byIndex("group", group) ?? [])];
   }
 
-  groupsOfUids(uids: ReadonlySet<string>): ObjectKey[] {
+  withUids(uids: ReadonlySet<string>): Pod[] {
     const store = this.#reading?.informer.store;
-    return [...uids].flatMap((uid) => [...(store?.byIndex("uid", uid) ?? [])]).map((it) => this.#group(it));
+    return [...uids].flatMap((uid) => [...(store?.byIndex("uid", uid) ?? [])]);
   }
 
   /** The addresses that are this pod's, and no other one's. */
@@ -71,14 +79,13 @@ export class Pods implements AsyncDisposable {
     return addressesOf(pod).filter((it) => holderOf([...(store?.byIndex("address", it) ?? [])]) === pod);
   }
 
-  /** Also of the pods that had, or have, the same addresses. */
-  #groupsOf({ before, after }: Change<Pod>): Set<ObjectKey> {
+  #changed({ before, after }: Change<Pod>): Set<Pod> {
     if (before !== undefined && after !== undefined && sameJson(factsOf(before), factsOf(after)))
       return new Set();
     const store = this.#reading?.informer.store;
     const changed = [before, after].flatMap((it) => it ?? []);
     const rivals = changed.flatMap(addressesOf).flatMap((it) => [...(store?.byIndex("address", it) ?? [])]);
-    return new Set([...changed, ...rivals].map((it) => this.#group(it)));
+    return new Set([...changed, ...rivals]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

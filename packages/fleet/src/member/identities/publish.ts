@@ -15,7 +15,7 @@ import type { WantsReader } from "#domain/identity-wants.ts";
 import { fleetAddressOf, seenAddresses } from "../fleet-addresses.ts";
 import { isInGlobalNamespace } from "../global-services.ts";
 import type { Session } from "../session.ts";
-import { hasAddresses, identityOf, planSlices, templateOf } from "./groups.ts";
+import { hasAddresses, homeOf, identityOf, planSlices, templateOf, templateOfSlice } from "./groups.ts";
 import { type IdentityMailbox, namespaceKey, NODES_KEY, podsKey } from "./mailbox.ts";
 import type { Pods } from "./pods.ts";
 
@@ -32,19 +32,21 @@ type Contents = Omit<Spec, "publishedAt">;
 /** Writes what other clusters need to know of pods with equal labels. */
 export async function publishPods(parts: Publisher, group: ObjectKey, signal: AbortSignal): Promise<void> {
   const { session, mailbox, pods, wanted } = parts;
-  const present = pods.in(group).filter(hasAddresses);
-  const [first] = present;
-  const template = first === undefined ? undefined : templateOf(first);
+  const slices = mailbox.in(podsKey(group));
+  const present = podsOf(parts, group, slices).filter(hasAddresses);
+  const [first] = pods.in(group);
+  const [slice] = slices;
+  const ofPods = first === undefined ? undefined : templateOf(first);
+  const template = slice === undefined ? ofPods : templateOfSlice(slice.spec);
   const namespace = template === undefined ? undefined : globalNamespace(session, template.namespace);
   const known =
     namespace === undefined || template === undefined
       ? []
       : present.flatMap((pod) => {
-          const labels = { ...template.labels, ...pod.metadata.labels };
+          const labels = pod.metadata.labels ?? {};
           const isWanted = wanted.pods(template.namespace, namespace.metadata.labels ?? {}, labels);
-          return isWanted ? (identityOf(pod, addressesOf(parts, pod)) ?? []) : [];
+          return isWanted ? (identityOf(pod, addressesOf(parts, pod), template) ?? []) : [];
         });
-  const slices = mailbox.in(podsKey(group));
   const plan = planSlices(group, known, new Map(slices.map((it) => [it.metadata.name, it.spec.pods ?? []])));
   await remove(parts, slices, plan.remove, signal);
   for (const { name, entries } of plan.write)
@@ -54,6 +56,16 @@ export async function publishPods(parts: Publisher, group: ObjectKey, signal: Ab
       { cluster: session.cluster, type: "Pods", ...template, pods: [...entries] },
       signal,
     );
+}
+
+/** Those that are published in the slices of the group: also such with other labels than when they came there. */
+function podsOf({ mailbox, pods }: Publisher, group: ObjectKey, slices: readonly IdentitySlice[]): Pod[] {
+  const named = slices.flatMap(({ spec }) =>
+    (spec.pods ?? []).flatMap((it) => pods.find(objectKey(spec.namespace, it.name)) ?? []),
+  );
+  return [...new Set([...pods.in(group), ...named])].filter(
+    (it) => homeOf(it, pods.groupOf(it), mailbox.holding(it.metadata)) === group,
+  );
 }
 
 /** In a parallel network pods are seen by their fleet addresses; on the way there and back by both. */

@@ -10,8 +10,10 @@ export interface IdentityPod {
   name: string;
   /** Its own ones in a flat network, its fleet addresses in a parallel one; both while the network changes its mode. */
   addresses: string[];
-  /** Labels that differ between the pods of one workload, in addition to those of the slice. */
+  /** Labels that the others in the slice do not have, or have with other values: of pods of one workload, or changed since. */
   labels?: Record<string, string>;
+  /** Keys of labels of the slice that this pod does not have. */
+  without?: string[];
 }
 
 /** A node of another cluster. */
@@ -84,6 +86,8 @@ export const IDENTITY_DEMANDS = resource<IdentityDemand>(
   "identitydemands",
 );
 
+/** How many labels of a pod may be others than those of its slice, and how many absent. */
+export const MAX_IDENTITY_POD_LABELS = 8;
 /** Bounds of one slice. */
 export const MAX_IDENTITY_PODS = 64;
 export const MAX_IDENTITY_NODES = 64;
