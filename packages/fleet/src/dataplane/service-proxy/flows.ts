@@ -222,10 +222,16 @@ function familyOf(address: string): FlowFilter["family"] {
   return familyOfText(address) ?? "IPv4";
 }
 
-/** What `conntrack` deletes, by protocol. It cannot determine which side closed a connection in CLOSE_WAIT. */
+/**
+ * What `conntrack` deletes, by protocol. It cannot determine which side closed a connection in CLOSE_WAIT.
+ *
+ * It names what it deletes by the addresses of the questions, which the next connection of the same client port has, too, and has read
+ * some flows before. Of these states only TIME_WAIT is one from which clients begin again at once: as the kernel looks such a SYN up
+ * again, nothing needs to be deleted for it.
+ */
 const DELETED: Readonly<Record<Protocol, readonly (readonly string[])[]>> = {
   udp: [[]],
-  tcp: ["SYN_SENT", "SYN_RECV", "LAST_ACK", "TIME_WAIT", "CLOSE"].map((it) => ["--state", it]),
+  tcp: ["SYN_SENT", "SYN_RECV", "LAST_ACK", "CLOSE"].map((it) => ["--state", it]),
 };
 
 async function endByProgram(
