@@ -17,15 +17,8 @@ import { type Exclusive, exclusively } from "./exclusive.ts";
 import type { HubState } from "#api/fairlead.dev/hub-move.ts";
 import { planMove, readJournal, stateWith, writeJournal } from "./journal.ts";
 import { pauseHub, resumeHub } from "./lease.ts";
-import {
-  awaitMembers,
-  callMembers,
-  type Move,
-  problemOf,
-  recallMembers,
-  whereMembersAre,
-  withdrawOffers,
-} from "./members.ts";
+import { awaitMembers, readMembersByHub } from "./await-members.ts";
+import { callMembers, type Move, problemOf, recallMembers, withdrawOffers } from "./members.ts";
 import { sync } from "./sync.ts";
 
 /** Moves a fleet from one hub to another, or back. */
@@ -197,7 +190,7 @@ async function sendMembers(options: MoveOptions): Promise<Moved> {
   const server = options.hubServer ?? configs.to.server;
   const ca = options.hubCa ?? configs.to.ca;
   const followCa = ca !== undefined && (await isOwnAuthority(to.client, ca, signal));
-  const { staying } = await whereMembersAre(options);
+  const { staying } = await readMembersByHub(options);
   await callMembers(options, staying, { server, ca, followCa });
   const {
     moved,

@@ -19,18 +19,18 @@ import { AccessHolder, hubConfig } from "./holder.ts";
 import type { RenewalParts } from "./renewal.ts";
 import { changeHubSecret } from "./store.ts";
 
-/** A member follows its fleet to another hub: the present hub says where, and nothing else in the member changes. */
+/** A member follows its fleet to another hub: the present hub has its address, and nothing else in the member changes. */
 
 export interface NextHubParts extends RenewalParts {
   readonly internalMembers: Informer<InternalMemberCluster>;
   readonly connectHub: (config: ClusterConfig) => KubeClient;
 }
 
-/** Between two attempts, growing; another value of the annotation ends the pause. Unit: milliseconds. */
+/** Between two attempts, doubled each time; another value of the annotation ends the pause. Unit: milliseconds. */
 const RETRY_MS = { min: 1000, max: 60_000 };
 
 /**
- * Waits until the hub says that the fleet has moved, and then switches: gets credentials from the next hub, verifies with them that
+ * Waits until the hub announces that the fleet has moved, and then switches: gets credentials from the next hub, verifies with them that
  * this member is expected there, and only then changes the Secret that names the hub, in one write. Until then the member stays with
  * the present hub. The change of the Secret ends the session, and with it `signal`.
  */
@@ -38,13 +38,13 @@ export async function followNextHub(parts: NextHubParts, signal: AbortSignal): P
   const { internalMembers, holder } = parts;
   const { cluster } = holder.access;
   const key = objectKey(mailboxOf(cluster), cluster);
-  const call = (): string =>
+  const announced = (): string =>
     internalMembers.store.get(key)?.metadata.annotations?.[NEXT_HUB_ANNOTATION] ?? "";
   while (!signal.aborted) {
-    const seen = call();
+    const seen = announced();
     const changed = new AbortController();
     using _watch = internalMembers.subscribe(() => {
-      if (call() !== seen) changed.abort();
+      if (announced() !== seen) changed.abort();
     });
     const either = AbortSignal.any([signal, changed.signal]);
     if (seen !== "") await keepTrying(parts, either);
@@ -64,9 +64,9 @@ async function keepTrying(parts: NextHubParts, signal: AbortSignal): Promise<voi
       if (signal.aborted) return;
       const why = messageOf(error);
       deps.log.warn("cannot switch to the hub that the fleet has moved to, retrying", { error: why });
-      const told = internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
+      const member = internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
       const event = { type: "Warning", reason: NEXT_HUB_FAILED, message: why } as const;
-      if (told !== undefined) events.record(INTERNAL_MEMBER_CLUSTERS, told, event);
+      if (member !== undefined) events.record(INTERNAL_MEMBER_CLUSTERS, member, event);
       await delay(deps.clock, waitMs, signal).catch(() => {});
     }
   }
@@ -74,7 +74,7 @@ async function keepTrying(parts: NextHubParts, signal: AbortSignal): Promise<voi
 
 async function switchOver(parts: NextHubParts, signal: AbortSignal): Promise<void> {
   const { local, holder, deps } = parts;
-  const next = await readNext(parts, signal);
+  const next = await readNextAccess(parts, signal);
   if (next.server === holder.access.server && next.ca === holder.access.ca) return;
   const proof = await proveTo(parts, next, signal);
   await verifyExpected(parts, { ...next, proof }, signal);
@@ -87,7 +87,7 @@ async function switchOver(parts: NextHubParts, signal: AbortSignal): Promise<voi
   deps.log.info("switched to the hub that the fleet has moved to", { next: next.server });
 }
 
-async function readNext({ hub, holder }: NextHubParts, signal: AbortSignal): Promise<HubAccess> {
+async function readNextAccess({ hub, holder }: NextHubParts, signal: AbortSignal): Promise<HubAccess> {
   const { cluster } = holder.access;
   const secret = await hub.get(SECRETS, objectKey(mailboxOf(cluster), NEXT_HUB), { signal });
   const read = readHubSecret(secret);
@@ -111,7 +111,7 @@ async function proveTo(parts: NextHubParts, next: HubAccess, signal: AbortSignal
     const cert = await requestCertificate({ hub, cluster, user, deps }, key, signal);
     return { kind: "certificate", user, pair: { cert, key } };
   } catch (error) {
-    // A no is for good: the next request is another one.
+    // A request that was denied stays denied: the next attempt needs another key.
     if (hasCode(error, "API_FORBIDDEN") && !signal.aborted)
       await changeHubSecret(local, () => ({ [HUB_KEYS.nextHubKey]: undefined }), signal);
     throw error;
