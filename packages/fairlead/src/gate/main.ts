@@ -1,5 +1,6 @@
 import { Command } from "@commander-js/extra-typings";
-import { approveGate, listGates } from "@fairlead/fleet/cli/updates/actions.ts";
+import { getRun } from "@fairlead/fleet/cli/updates/actions.ts";
+import { approveGate, listGates, obstacleAfter } from "@fairlead/fleet/cli/updates/gates.ts";
 import { renderGates } from "@fairlead/fleet/cli/updates/render.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
 import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG, onHub } from "#shared/on-hub.ts";
@@ -21,7 +22,10 @@ export function command(): Program {
     .addOption(listOption())
     .action((flags) =>
       onHub("gate list", flags, async ({ hub, signal }) => {
-        console.log(renderGates(await listGates(hub, flags.run, signal), flags.output));
+        const gates = await listGates(hub, flags.run, signal);
+        // A name that is wrong is not a run that has reached no gate.
+        if (gates.length === 0 && flags.run !== undefined) await getRun(hub, flags.run, signal);
+        console.log(renderGates(gates, flags.output));
       }),
     );
   gates
@@ -35,7 +39,11 @@ export function command(): Program {
     .action((name, flags) =>
       onHub("gate approve", flags, async ({ hub, deps, signal }) => {
         const gate = await approveGate(hub, name, signal);
-        deps.progress(`approved ${JSON.stringify(gate.spec.displayName)}`);
+        const obstacle = await obstacleAfter(hub, gate, signal);
+        const { displayName } = gate.spec;
+        deps.progress(
+          `approved ${JSON.stringify(displayName)}${obstacle === undefined ? "" : `; ${obstacle}`}`,
+        );
         printResult(gate, flags.output);
       }),
     );

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import {
   type NODE_IMAGE_SELECTIONS,
   UPDATE_RUNS,
@@ -85,22 +86,33 @@ export function create(name: string, flags: CreateFlags): Promise<void> {
         ? draftRun(name, await draftOf(flags))
         : await draftOfProfile(hub, { name, profile }, signal);
     const state = flags.start === true ? { state: "Run" as const } : {};
-    const run = await hub.create(UPDATE_RUNS, { ...draft, spec: { ...draft.spec, ...state } }, { signal });
+    const wanted = { ...draft, spec: { ...draft.spec, ...state } };
+    const run = await hub.create(UPDATE_RUNS, wanted, { signal }).catch((error: unknown) => {
+      if (!hasCode(error, "API_ALREADY_EXISTS", "API_CONFLICT")) throw error;
+      const message = `there is an update run ${name} already; choose another name`;
+      throw new FleetError("OPTION_INVALID", message);
+    });
     const next = flags.start === true ? "it starts" : `start it with "fairlead updaterun start ${name}"`;
     deps.progress(`created run ${name}; ${next}`);
     if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
   });
 }
 
-const ACTIONS = { start: startRun, resume: startRun, stop: stopRun } as const;
-
-export function act(word: keyof typeof ACTIONS, name: string, flags: WithResult): Promise<void> {
+export function act(word: "start" | "resume" | "stop", name: string, flags: WithResult): Promise<void> {
   return onHub(`updaterun ${word}`, flags, async (context) => {
     const { hub, signal, deps } = context;
-    const run = await ACTIONS[word](hub, await getRun(hub, name, signal), signal);
-    deps.progress(`run ${name}: ${word === "stop" ? "members that are being upgraded finish" : "it starts"}`);
+    const before = await getRun(hub, name, signal);
+    const run =
+      word === "stop" ? await stopRun(hub, before, signal) : await startRun(hub, before, signal, word);
+    deps.progress(`run ${name}: ${word === "stop" ? `it stops${finishing(run)}` : DONE[word]}`);
     if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
   });
+}
+
+const DONE = { start: "it starts", resume: "it continues" } as const;
+
+function finishing({ status }: UpdateRun): string {
+  return (status?.counts?.Running ?? 0) > 0 ? "; members that are being upgraded finish" : "";
 }
 
 export function skip(
@@ -111,7 +123,7 @@ export function skip(
     const { hub, signal, deps } = context;
     const targets = flags.target.map(parseTarget);
     const run = await skipIn(hub, await getRun(hub, name, signal), targets, signal);
-    deps.progress(`run ${name}: skipped ${flags.target.join(", ")}`);
+    deps.progress(`run ${name}: skipped ${flags.target.join(", ")}${finishing(run)}`);
     if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
   });
 }

@@ -10,8 +10,6 @@ import {
   AUTO_UPGRADE_PROFILES,
   CLUSTER_UPGRADES,
   type ClusterUpgradeStatus,
-  type Gate,
-  GATES,
   type ManagedClusterUpdate,
   RELEASE_CATALOGS,
   SKIP_TYPES,
@@ -19,6 +17,8 @@ import {
   UPDATE_RUNS,
   UPDATE_STRATEGIES,
   type UpdateRun,
+  type UpdateState,
+  type UpdateStatus,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { KUBERNETES_PROPERTY } from "#domain/cluster-facts.ts";
 import { type HubSupport, parseHubSupport } from "#domain/kubernetes-support.ts";
@@ -30,9 +30,9 @@ import { type UpdateMember, updateMember } from "#updates/clusters/fleet.ts";
 import { type Preview, previewRun } from "#updates/clusters/preview.ts";
 import { isSameVersion } from "#updates/clusters/versions.ts";
 import { HUB_LEASE } from "../fleet/hub-program.ts";
-import { ALLOWED_ACTIONS, type RunAction } from "#updates/clusters/states.ts";
+import { ALLOWED_ACTIONS, isFinal, type RunAction } from "#updates/clusters/states.ts";
 
-/** What `fairlead updaterun` and `fairlead gate` read and write on the hub. */
+/** What `fairlead updaterun` reads and writes on the hub. */
 
 /** @throws {FleetError} `OPTION_INVALID` with the runs that exist. */
 export async function getRun(hub: KubeClient, name: string, signal: AbortSignal): Promise<UpdateRun> {
@@ -179,15 +179,37 @@ export async function draftOfProfile(
   return { ...runOfProfile(profile, decision), metadata: { name } };
 }
 
-function check({ metadata, status }: UpdateRun, action: RunAction): void {
+/** What a user types: `resume` is the start of a run that has begun. */
+export type ActionWord = RunAction | "resume";
+
+function check({ metadata: { name }, status }: UpdateRun, word: ActionWord): void {
   const state = status?.status.state ?? "NotStarted";
-  const allowed = ALLOWED_ACTIONS[state];
-  if (allowed.includes(action)) return;
-  const instead = allowed.length === 0 ? "nothing can be done with it" : `it can be: ${allowed.join(", ")}`;
+  if (ALLOWED_ACTIONS[state].includes(word === "resume" ? "start" : word)) return;
   throw new FleetError(
     "PRECONDITION_FAILED",
-    `cannot ${action} run ${metadata.name}: it is ${state}; ${instead}`,
+    `cannot ${word} run ${name}: it is ${state}; ${insteadOf(state, name)}`,
   );
+}
+
+/** What can be done with a run in this state. */
+export function insteadOf(state: UpdateState, name: string): string {
+  switch (state) {
+    case "NotStarted":
+      return `start it with "fairlead updaterun start ${name}"`;
+    case "Running":
+    case "Pending":
+      return `see "fairlead updaterun status ${name}"; it can be stopped, and what has not begun can be skipped`;
+    case "Stopping":
+      return "it is Stopped when the members that are being upgraded have finished";
+    case "Stopped":
+    case "Failed":
+      return `continue it with "fairlead updaterun resume ${name}"`;
+    case "Skipped":
+    case "Completed":
+      return "it has ended; create another run";
+    default:
+      return state satisfies never;
+  }
 }
 
 async function change(
@@ -202,8 +224,13 @@ async function change(
 }
 
 /** Starts a run, or continues one that is Stopped or Failed: then with the members that failed. */
-export async function startRun(hub: KubeClient, run: UpdateRun, signal: AbortSignal): Promise<UpdateRun> {
-  check(run, "start");
+export async function startRun(
+  hub: KubeClient,
+  run: UpdateRun,
+  signal: AbortSignal,
+  word: "start" | "resume" = "start",
+): Promise<UpdateRun> {
+  check(run, word);
   const isAgain = run.status?.status.startTime !== undefined;
   const attempt = isAgain ? { attempt: (run.spec.attempt ?? 1) + 1 } : {};
   return change(hub, run, { state: "Run", ...attempt }, signal);
@@ -221,19 +248,40 @@ export async function skipIn(
   signal: AbortSignal,
 ): Promise<UpdateRun> {
   check(run, "skip");
-  const stages = run.status?.stages ?? [];
+  for (const it of targets) checkTarget(run, it);
+  return change(hub, run, { skip: [...(run.spec.skip ?? []), ...targets] }, signal);
+}
+
+/** @throws {FleetError} If the run does not have it, or nothing of it is left to skip. */
+function checkTarget({ metadata, status }: UpdateRun, { type, name }: SkipTarget): void {
+  const stages = status?.stages ?? [];
   const groups = stages.flatMap((it) => it.groups);
-  const known: Readonly<Record<SkipTarget["type"], readonly { readonly name: string }[]>> = {
+  const known: Readonly<Record<SkipTarget["type"], readonly NamedPart[]>> = {
     Stage: stages,
-    AfterStageWait: stages,
+    AfterStageWait: stages.map((it) => ({ name: it.name, status: it.afterStageWaitStatus?.status })),
     Group: groups,
     Member: groups.flatMap((it) => it.members),
   };
-  for (const { type, name } of targets)
-    if (!known[type].some((it) => it.name === name))
-      throw new FleetError("OPTION_INVALID", `run ${run.metadata.name} has no ${type} ${name}`);
-  return change(hub, run, { skip: [...(run.spec.skip ?? []), ...targets] }, signal);
+  const found = known[type].find((it) => it.name === name);
+  if (found === undefined)
+    throw new FleetError("OPTION_INVALID", `run ${metadata.name} has no ${type} ${name}`);
+  if (found.status === undefined) throw new FleetError("OPTION_INVALID", `stage ${name} has no wait`);
+  const { state } = found.status;
+  const why = isFinal(state) ? `is ${state} already` : type === "Member" ? TOO_LATE[state] : undefined;
+  if (why !== undefined)
+    throw new FleetError("PRECONDITION_FAILED", `cannot skip ${type} ${name}: it ${why}`);
 }
+
+interface NamedPart {
+  readonly name: string;
+  readonly status: UpdateStatus | undefined;
+}
+
+/** Of a member. */
+const TOO_LATE: Readonly<Partial<Record<UpdateState, string>>> = {
+  Running: "is being upgraded, and finishes",
+  Failed: "has failed; a run that is resumed tries it again",
+};
 
 /** Parses "Member:a". */
 export function parseTarget(text: string): SkipTarget {
@@ -245,32 +293,4 @@ export function parseTarget(text: string): SkipTarget {
     "OPTION_INVALID",
     `--target: ${JSON.stringify(text)} is not TYPE:NAME with a type of ${SKIP_TYPES.join(", ")}`,
   );
-}
-
-/** The gates of a run, or of all, oldest first. */
-export async function listGates(
-  hub: KubeClient,
-  run: string | undefined,
-  signal: AbortSignal,
-): Promise<readonly Gate[]> {
-  const { items } = await hub.list(GATES, { signal });
-  const created = (it: Gate): string => it.metadata.creationTimestamp ?? "";
-  return items
-    .filter((it) => run === undefined || it.spec.target.updateRunProperties.name === run)
-    .toSorted((a, b) => created(a).localeCompare(created(b)));
-}
-
-/** @param name - The name of the gate, or the beginning of it. */
-export async function approveGate(hub: KubeClient, name: string, signal: AbortSignal): Promise<Gate> {
-  const { items } = await hub.list(GATES, { signal });
-  const found = items.filter((it) => it.metadata.name.startsWith(name));
-  const [gate, other] = found;
-  if (gate === undefined)
-    throw new FleetError("OPTION_INVALID", `there is no gate ${name}; see "fairlead gate list"`);
-  if (other !== undefined)
-    throw new FleetError("OPTION_INVALID", `${found.length} gates begin with ${name}; pass more of the name`);
-  if (gate.spec.state !== "Pending")
-    throw new FleetError("PRECONDITION_FAILED", `gate ${gate.metadata.name} is ${gate.spec.state} already`);
-  const key = objectKey(undefined, gate.metadata.name);
-  return hub.mergePatch(GATES, key, { spec: { state: "Completed" } }, { signal });
 }

@@ -25,20 +25,11 @@ import {
 import { VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { hubSupportAnnotations } from "#domain/kubernetes-support.ts";
 import { group, UpdateWorld } from "#updates/clusters/world.fake.ts";
-import {
-  approveGate,
-  draftOfProfile,
-  getRun,
-  listGates,
-  parseTarget,
-  preview,
-  skipIn,
-  startRun,
-  stopRun,
-} from "./actions.ts";
+import { draftOfProfile, getRun, parseTarget, preview, skipIn, startRun, stopRun } from "./actions.ts";
 import { HUB_LEASE } from "../fleet/hub-program.ts";
 import { followObject } from "../follow.ts";
 import { draftRun, parseStages } from "./draft.ts";
+import { approveGate, listGates, obstacleAfter } from "./gates.ts";
 import { renderGates, renderPlan, renderRun, renderRuns } from "./render.ts";
 
 const signal = new AbortController().signal;
@@ -324,14 +315,50 @@ describe("an action on a run", () => {
     const { spec } = await startRun(client, await run(client), signal);
     expect([spec.state, spec.attempt]).toEqual(["Run", 4]);
   });
-  it("that its state does not allow is refused with those that it does", async () => {
-    const client = hubWith("Running");
-    await expect(startRun(client, await run(client), signal)).rejects.toThrow(
-      "cannot start run june: it is Running; it can be: stop, skip",
-    );
-    const ended = hubWith("Completed");
-    await expect(stopRun(ended, await run(ended), signal)).rejects.toThrow("nothing can be done with it");
+  it.each([
+    [
+      "start",
+      "Running",
+      'see "fairlead updaterun status june"; it can be stopped, and what has not begun can be skipped',
+    ],
+    [
+      "resume",
+      "Pending",
+      'see "fairlead updaterun status june"; it can be stopped, and what has not begun can be skipped',
+    ],
+    ["resume", "Stopping", "it is Stopped when the members that are being upgraded have finished"],
+    ["stop", "NotStarted", 'start it with "fairlead updaterun start june"'],
+    ["stop", "Failed", 'continue it with "fairlead updaterun resume june"'],
+    ["stop", "Completed", "it has ended; create another run"],
+    ["resume", "Completed", "it has ended; create another run"],
+    ["skip", "Stopped", 'continue it with "fairlead updaterun resume june"'],
+    ["skip", "Completed", "it has ended; create another run"],
+  ] as const)("%s of a run that is %s is refused: %s", async (word, state, instead) => {
+    const client = hubWith(state);
+    const seen = await run(client);
+    const done =
+      word === "stop"
+        ? stopRun(client, seen, signal)
+        : word === "skip"
+          ? skipIn(client, seen, [parseTarget("Member:member-4")], signal)
+          : startRun(client, seen, signal, word);
+    await expect(done).rejects.toThrow(`cannot ${word} run june: it is ${state}; ${instead}`);
   });
+
+  it.each([
+    ["Member:member-1", "cannot skip Member member-1: it is Completed already"],
+    ["Group:eu", "cannot skip Group eu: it is Completed already"],
+    ["AfterStageWait:all", "stage all has no wait"],
+    ["Member:member-3", "cannot skip Member member-3: it is being upgraded, and finishes"],
+  ])("a skip of %s, of which nothing is left to skip, is refused", async (text, message) => {
+    const it = world();
+    it.skip({ type: "AfterStageWait", name: "canary" });
+    it.approve("canary is fine");
+    const client = new FakeKubeClient();
+    client.seed(UPDATE_RUNS, { ...it.run, metadata: { name: "june" } });
+    await expect(skipIn(client, await run(client), [parseTarget(text)], signal)).rejects.toThrow(message);
+  });
+
   it("stops and skips", async () => {
     const client = hubWith("Running");
     const targets = ["member:member-4", "AfterStageWait:canary"].map(parseTarget);
@@ -405,9 +432,21 @@ describe("gates", () => {
   });
   it.each([
     ["aaa", "2 gates begin with aaa"],
-    ["c", "there is no gate c"],
+    ["c", 'there is no gate c; pending are aaaa-1 ("go" of run june), bbbb-1 ("go" of run july)'],
+    ["", "pass the name of a gate, or the beginning of it"],
     ["aaab", "gate aaab-1 is Completed already"],
   ])("%s is refused: %s", async (name, message) => {
     await expect(approveGate(hub(), name, signal)).rejects.toThrow(message);
+  });
+  it.each([
+    ["Pending", undefined],
+    ["Stopped", 'run june is Stopped: continue it with "fairlead updaterun resume june"'],
+    ["Completed", "run june is Completed: it has ended; create another run"],
+    [undefined, "its run june is gone"],
+  ] as const)("approved while the run is %s: %s", async (state, expected) => {
+    const client = hub();
+    const status = { ...world().status, status: { state: state ?? "Completed" } };
+    if (state !== undefined) client.seed(UPDATE_RUNS, { ...world().run, metadata: { name: "june" }, status });
+    expect(await obstacleAfter(client, await approveGate(client, "aaaa", signal), signal)).toBe(expected);
   });
 });
