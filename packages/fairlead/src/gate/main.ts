@@ -22,10 +22,10 @@ export function command(): Program {
     .addOption(listOption())
     .action((flags) =>
       onHub("gate list", flags, async ({ hub, signal }) => {
-        const gates = await listGates(hub, flags.run, signal);
+        const reached = await listGates(hub, flags.run, signal);
         // A name that is wrong is not a run that has reached no gate.
-        if (gates.length === 0 && flags.run !== undefined) await getRun(hub, flags.run, signal);
-        console.log(renderGates(gates, flags.output));
+        if (reached.length === 0 && flags.run !== undefined) await getRun(hub, flags.run, signal);
+        console.log(renderGates(reached, flags.output));
       }),
     );
   gates

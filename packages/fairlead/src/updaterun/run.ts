@@ -111,8 +111,8 @@ export function act(word: "start" | "resume" | "stop", name: string, flags: With
 
 const DONE = { start: "it starts", resume: "it continues" } as const;
 
-function finishing({ status }: UpdateRun): string {
-  return (status?.counts?.Running ?? 0) > 0 ? "; members that are being upgraded finish" : "";
+function finishing(run: UpdateRun): string {
+  return (run.status?.counts?.Running ?? 0) > 0 ? "; members that are being upgraded finish" : "";
 }
 
 export function skip(
