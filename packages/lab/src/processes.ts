@@ -17,6 +17,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { start } from "@fairlead/base/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import type { LabLayout } from "./layout.ts";
+import { runningProcess } from "./node/container/process.ts";
 import type { LabProgram } from "./programs.ts";
 
 /** In the environment of everything that a lab starts: the lab's folder. */
@@ -157,14 +158,7 @@ export function isServing(layout: LabLayout, program: string): boolean {
 
 /** Start time of a living process; undefined for one that is gone or is only waiting to be reaped. */
 export function startTicksOf(pid: number): number | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The second field is the program's name in parentheses, which may contain any characters.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return fields[0] === "Z" ? undefined : Number(fields[19]);
-  } catch {
-    return undefined;
-  }
+  return runningProcess(pid)?.startTicks;
 }
 
 /** Ids of every process that a lab started, containers' shims included, found by their environment. */

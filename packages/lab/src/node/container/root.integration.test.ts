@@ -2,7 +2,6 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { exec } from "@fairlead/base/exec.ts";
 import { planRoot, systemMounts } from "./root.ts";
-import { parseStat } from "./process.ts";
 import { JOIN_SCRIPT, renderWords, wordsInVariables } from "./shim.ts";
 
 describe("the root of a container", () => {
@@ -95,14 +94,5 @@ describe("words for the shim", () => {
     };
     const long = Array.from({ length: 8 }, (_, at) => "é'😀".repeat(3000 + at));
     for (const list of [...fc.sample(lists, 40), long]) expect(await joined(list)).toEqual(list);
-  });
-});
-
-describe("a line of /proc/PID/stat", () => {
-  it("is read whatever the process is called", () => {
-    const rest = `S 1 ${Array.from({ length: 17 }, (_, at) => at).join(" ")} 4711 0`;
-    for (const name of ["sh", "a) b (c", ") S 1"])
-      expect(parseStat(`42 (${name}) ${rest}`)).toEqual({ pid: 42, startTicks: 4711 });
-    expect(parseStat("nonsense")).toBeUndefined();
   });
 });
