@@ -112,6 +112,7 @@ it("is upgraded there, with the rights that a hub has where it is the management
 
 it.each([
   ["us", 'Secret fleet-system/fairlead-management-clusters has no key "us"'],
+  ["constructor", 'Secret fleet-system/fairlead-management-clusters has no key "constructor"'],
   [
     "file",
     "kubeconfig file in Secret fleet-system/fairlead-management-clusters: users[0].user.tokenFile names a file",

@@ -46,12 +46,17 @@ export class EventLog {
   #floor: number;
   #completeFrom: number;
   readonly #retention: Retention;
+  readonly #onDrop: (event: StoreEvent) => void;
 
-  /** @param floor - Revisions up to this one are not covered. */
-  constructor(floor: number, retention: Retention) {
+  /**
+   * @param floor - Revisions up to this one are not covered.
+   * @param onDrop - Receives each event that leaves the log because it is old.
+   */
+  constructor(floor: number, retention: Retention, onDrop: (event: StoreEvent) => void = () => undefined) {
     this.#floor = floor;
     this.#completeFrom = floor;
     this.#retention = retention;
+    this.#onDrop = onDrop;
   }
 
   /** A watch can resume from this revision or a later one; earlier events were dropped. */
@@ -92,8 +97,10 @@ export class EventLog {
     const oldest = this.#events[this.#head];
     this.#events[this.#head] = undefined;
     this.#head += 1;
-    this.#bytes -= oldest?.entry.json.length ?? 0;
-    return oldest?.revision;
+    if (oldest === undefined) return undefined;
+    this.#bytes -= oldest.entry.json.length;
+    this.#onDrop(oldest);
+    return oldest.revision;
   }
 
   #isExcess(nowMs: number): boolean {

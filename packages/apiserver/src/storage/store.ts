@@ -113,10 +113,19 @@ export class Store {
   table(id: string): Table {
     let table = this.#tables.get(id);
     if (table === undefined) {
-      table = new Table(id, new EventLog(this.#floor, this.#options.retention ?? DEFAULT_RETENTION));
+      table = new Table(id, this.#newLog());
       this.#tables.set(id, table);
     }
     return table;
+  }
+
+  /** What only an event still had goes with it, and takes no room from what is read. */
+  #newLog(): EventLog {
+    const retention = this.#options.retention ?? DEFAULT_RETENTION;
+    return new EventLog(this.#floor, retention, ({ type, entry, before }) => {
+      if (before !== undefined) this.#warm.forget(before);
+      if (type === "DELETED") this.#warm.forget(entry);
+    });
   }
 
   tables(): Iterable<Table> {
@@ -270,6 +279,7 @@ export class Store {
       if (last === undefined) return;
       const { table, event } = last;
       table.log.dropNewest();
+      this.#warm.forget(event.entry);
       if (event.before === undefined) table.delete(event.key);
       else table.set(event.key, event.before);
       this.#revision = event.revision - 1;

@@ -25,6 +25,25 @@ describe("objects that were not written or read lately are kept as bytes alone",
     for (let at = 0; at < 20; at += 1) await put(`thing-${at}`);
     expect(first.object).not.toBe(again);
   });
+  it("but not because of versions that were replaced, deleted or rolled back, and have left the event log", async () => {
+    const retention = { minEvents: 4, minAgeMs: 0, maxEvents: 4, maxBytes: 1_000_000 };
+    const store = new Store({ journal: noJournal, clock: new FakeClock(), warmBytes: 5000, retention });
+    const table = store.table("things");
+    const put = (name: string): Promise<Entry> => store.write((tx) => tx.put(table, name, thing(name)));
+    const first = await put("first");
+    const asWritten = first.object;
+    for (let at = 0; at < 100; at += 1) {
+      await put("other");
+      await put(`gone-${at}`);
+      await store.write((tx) => tx.remove(table, `gone-${at}`));
+      const refused = store.write((tx) => {
+        tx.put(table, "refused", thing("refused"));
+        throw new Error("refused");
+      });
+      await expect(refused).rejects.toThrow("refused");
+    }
+    expect(first.object).toBe(asWritten);
+  });
   it("up to a number of bytes, but for the newest", () => {
     const warm = new Warm(100);
     const cooled: string[] = [];

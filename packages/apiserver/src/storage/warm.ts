@@ -12,9 +12,10 @@ export interface Cooling {
  */
 export class Warm {
   readonly #maxBytes: number;
-  /** Oldest first; those before the head were cooled. */
-  #entries: (Cooling | undefined)[] = [];
-  #head = 0;
+  /** Oldest first. */
+  readonly #entries = new Set<Cooling>();
+  /** Continues where it stopped: a new iterator walks over everything that was removed at the front before. */
+  readonly #oldestFirst = this.#entries.values();
   #bytes = 0;
 
   constructor(maxBytes: number) {
@@ -23,19 +24,21 @@ export class Warm {
 
   /** @param entry - One that was just parsed. The newest is kept whatever its size. */
   keep(entry: Cooling): void {
-    this.#entries.push(entry);
+    if (this.#entries.has(entry)) return;
+    this.#entries.add(entry);
     this.#bytes += entry.size;
-    while (this.#bytes > this.#maxBytes && this.#entries.length - this.#head > 1) this.#coolOldest();
-    if (this.#head < 1024 || this.#head * 2 < this.#entries.length) return;
-    this.#entries = this.#entries.slice(this.#head);
-    this.#head = 0;
+    while (this.#bytes > this.#maxBytes && this.#entries.size > 1) this.#coolOldest();
+  }
+
+  /** @param entry - One that nothing reads any more: it takes no room from those that are read. */
+  forget(entry: Cooling): void {
+    if (this.#entries.delete(entry)) this.#bytes -= entry.size;
   }
 
   #coolOldest(): void {
-    const oldest = this.#entries[this.#head];
-    this.#entries[this.#head] = undefined;
-    this.#head += 1;
-    this.#bytes -= oldest?.size ?? 0;
-    oldest?.cool();
+    const { value } = this.#oldestFirst.next();
+    if (value === undefined) return;
+    this.forget(value);
+    value.cool();
   }
 }

@@ -62,7 +62,9 @@ async function connectTo(
   signal: AbortSignal,
 ): Promise<KubeClient> {
   const secret = await client.find(SECRETS, KEY, { signal });
-  const data = secret?.data?.[management];
+  const keys = secret?.data ?? {};
+  // The annotation can name what every object inherits, such as "constructor".
+  const data = Object.hasOwn(keys, management) ? keys[management] : undefined;
   if (data === undefined)
     throw new FleetError(
       "KUBECONFIG_INVALID",
