@@ -17,7 +17,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { start } from "@fairlead/base/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import type { LabLayout } from "./layout.ts";
-import { runningProcess } from "./node/container/process.ts";
+import { runningProcess } from "#node/container/process.ts";
 import type { LabProgram } from "./programs.ts";
 
 /** In the environment of everything that a lab starts: the lab's folder. */
