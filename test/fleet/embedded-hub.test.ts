@@ -73,18 +73,8 @@ async function stop(signal: NodeJS.Signals, program = hub): Promise<void> {
   await once(program, "exit");
 }
 
-const fairlead = (...args: readonly string[]) => exec(FAIRLEAD, args);
-const imported = (want: readonly string[]) =>
-  eventually(fleet.client("b"), ENDPOINT_SLICES, (all) => {
-    const got = addressesOf(all.filter((it) => it.metadata.namespace === "work"));
-    return JSON.stringify(got.toSorted()) === JSON.stringify(want);
-  });
-
-beforeAll(async () => {
-  fleet = await startFleet({ members: MEMBERS, join: [], placement: true, upgradable: MEMBERS });
-  await fleet.hubProgram.stop();
-  await startHub();
-  // One member is the real program, too.
+/** One member is the real program, too. */
+async function startMember(): Promise<void> {
   await fleet.agents.get("b")?.stop();
   const own = fleet.members.get("b")?.server.kubeconfig ?? "";
   memberProgram = await startProgram([
@@ -96,6 +86,19 @@ beforeAll(async () => {
     "--log-level",
     "error",
   ]);
+}
+
+const fairlead = (...args: readonly string[]) => exec(FAIRLEAD, args);
+const imported = (want: readonly string[]) =>
+  eventually(fleet.client("b"), ENDPOINT_SLICES, (all) => {
+    const got = addressesOf(all.filter((it) => it.metadata.namespace === "work"));
+    return JSON.stringify(got.toSorted()) === JSON.stringify(want);
+  });
+
+beforeAll(async () => {
+  fleet = await startFleet({ members: MEMBERS, join: [], placement: true, upgradable: MEMBERS });
+  await fleet.hubProgram.stop();
+  await Promise.all([startHub(), startMember()]);
 }, 180_000);
 afterAll(async () => {
   for (const it of [memberProgram, hub, hubOfCluster]) await stop("SIGKILL", it);
@@ -104,19 +107,13 @@ afterAll(async () => {
 });
 
 it("is joined by clusters, which use each other's services, and continues where it was killed", async () => {
-  for (const name of ["a", "b"]) {
-    const member = fleet.members.get(name)?.server.kubeconfig ?? "";
-    await fairlead(
-      "join",
-      name,
-      "--hub-kubeconfig",
-      kubeconfig,
-      "--member-kubeconfig",
-      member,
-      "--agent",
-      "none",
-    );
-  }
+  await Promise.all(
+    MEMBERS.map((name) => {
+      const member = fleet.members.get(name)?.server.kubeconfig ?? "";
+      const clusters = ["--hub-kubeconfig", kubeconfig, "--member-kubeconfig", member];
+      return fairlead("join", name, ...clusters, "--agent", "none");
+    }),
+  );
   await ensureNamespace(fleet.client("b"), "work");
   await deploy(fleet.client("a"), { addresses: ["10.1.0.1"] });
   await exportBy("mcs", fleet.client("a"));
@@ -139,7 +136,8 @@ it("places resources on members, and runs updates of both kinds", async () => {
   expect(stdout).toMatch(/^a +/m);
 }, 60_000);
 
-it("is left by its fleet for a hub on a cluster by a command, which is killed and repeated, and gets it back", async () => {
+// The command that is repeated waits 10 s for the one that was killed: time for the refusals, which need no hub.
+it.concurrent("is left by its fleet for a hub on a cluster by a command, which is killed and repeated, and gets it back", async () => {
   const cluster = fleet.hub.server.kubeconfig;
   hubOfCluster = await startProgram([
     "hub",
@@ -186,7 +184,7 @@ async function killedWhen(said: string, args: readonly string[]): Promise<void> 
   expect(text).toContain(said);
 }
 
-it.each([
+it.concurrent.each([
   [["--embedded"], "--embedded needs --data"],
   [["--embedded", "--data", folder, "--kubeconfig", "x"], "--embedded and --kubeconfig exclude each other"],
   [["--data", folder], "--data is for --embedded"],
