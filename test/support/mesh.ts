@@ -11,6 +11,7 @@ import {
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { eventuallyOne } from "./waiting.ts";
@@ -95,6 +96,6 @@ export async function reportPaths(
     { metadata, status },
     { fieldManager: "fairlead-node", subresource: "status" },
   );
-  const shown = (it: Gateway) => JSON.stringify(it.status?.paths) === JSON.stringify(paths);
+  const shown = (it: Gateway) => sameJson(it.status?.paths, paths);
   return await eventuallyOne(hub, GATEWAYS, objectKey(mailboxOf(cluster), name), shown);
 }
