@@ -201,8 +201,14 @@ describeOnKernel("the table of policies", () => {
     await world.denials();
     expect(await world.asks("far:x/a", "x/a", { port: 80 })).toBe(false);
     expect(await world.asks("x/c", "x/a", { port: 81, verb: "udp", family: 6 })).toBe(false);
+    // They may come one after another.
+    const seen = new Set<string>();
+    const seenSoFar = async (): Promise<readonly string[]> => {
+      for (const it of await world.denials()) seen.add(it);
+      return [...seen].toSorted(byText);
+    };
     await expect
-      .poll(() => world.denials())
+      .poll(seenSoFar)
       .toEqual([
         `Denied ingress TCP from far/x/a [${world.pod("far:x/a").peer.v4}] to own/x/a [${world.pod("x/a").peer.v4}] port 80 by default of NetworkPolicy x/p`,
         `Denied ingress UDP from own/x/c [${world.pod("x/c").peer.v6}] to own/x/a [${world.pod("x/a").peer.v6}] port 81 by default of NetworkPolicy x/p`,
