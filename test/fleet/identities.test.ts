@@ -92,9 +92,13 @@ describe("pods of other clusters", () => {
       serviceAccount: "default",
       ports: [{ name: "http", protocol: "TCP", port: 8080 }],
     });
-    expect(slices.filter((it) => it.spec.type === "Namespace").map((it) => it.spec)).toMatchObject([
-      { cluster: "a", namespace: "shop", labels: { "kubernetes.io/metadata.name": "shop" } },
-    ]);
+    const namespaces = async () =>
+      (await slicesIn("b")).filter((it) => it.spec.type === "Namespace").map((it) => it.spec);
+    await expect
+      .poll(namespaces)
+      .toMatchObject([
+        { cluster: "a", namespace: "shop", labels: { "kubernetes.io/metadata.name": "shop" } },
+      ]);
     expect(await slicesIn("c")).toEqual([]);
     expect(await slicesIn("a")).toEqual([]);
     const published = await hub().list(IDENTITY_SLICES, { namespace: mailboxOf("c") });

@@ -9,11 +9,15 @@ import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { OwnWrites } from "@fairlead/kube/informer/own-writes.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { groupOfSlice, type Home } from "./groups.ts";
 
 interface Reading {
   readonly slices: Informer<IdentitySlice>;
+  /** A pass that comes before the watch has brought the last write would write it again, with a later time. */
+  readonly writes: OwnWrites<IdentitySlice>;
   readonly demands: Informer<IdentityDemand>;
   readonly stop: AbortController;
 }
@@ -54,7 +58,15 @@ export class IdentityMailbox implements AsyncDisposable {
     const slices = createInformer(hub, IDENTITY_SLICES, { ...options, indexes }, deps);
     const demands = createInformer(hub, IDENTITY_DEMANDS, options, deps);
     const stop = new AbortController();
-    this.#reading = { slices, demands, stop };
+    const { clock } = deps;
+    const writes = new OwnWrites({
+      informer: slices,
+      index: "group",
+      valueOf: publishedKey,
+      isCreator: true,
+      clock,
+    });
+    this.#reading = { slices, writes, demands, stop };
     slices.subscribe(this.#listener.onSlice);
     demands.subscribe(this.#listener.onDemand);
     for (const it of [slices, demands]) it.start(stop.signal);
@@ -74,7 +86,8 @@ export class IdentityMailbox implements AsyncDisposable {
   }
 
   find(name: string): IdentitySlice | undefined {
-    return this.#reading?.slices.store.get(objectKey(mailboxOf(this.#parts.cluster), name));
+    const slice = this.#reading?.writes.get(objectKey(mailboxOf(this.#parts.cluster), name));
+    return slice === undefined || isDeleting(slice) ? undefined : slice;
   }
 
   slices(): IdentitySlice[] {
@@ -83,7 +96,15 @@ export class IdentityMailbox implements AsyncDisposable {
 
   /** What is published of a group of pods, a namespace, or nodes. */
   in(key: ObjectKey): IdentitySlice[] {
-    return [...(this.#reading?.slices.store.byIndex("group", key) ?? [])];
+    return [...(this.#reading?.writes.list(key) ?? [])].filter((it) => !isDeleting(it));
+  }
+
+  noteWritten(slice: IdentitySlice): void {
+    this.#reading?.writes.note(slice);
+  }
+
+  noteDeleted(slice: IdentitySlice): void {
+    this.#reading?.writes.noteDeleted(slice);
   }
 
   /** The slices in which a pod is published. */
@@ -109,6 +130,7 @@ export class IdentityMailbox implements AsyncDisposable {
     const before = this.#reading;
     this.#reading = undefined;
     before?.stop.abort();
+    before?.writes[Symbol.dispose]();
     for (const it of [before?.slices, before?.demands]) await it?.[Symbol.asyncDispose]();
   }
 }

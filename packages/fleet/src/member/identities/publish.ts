@@ -10,7 +10,6 @@ import { sameJson } from "@fairlead/base/json.ts";
 import type { Namespace, Node, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { WantsReader } from "#domain/identity-wants.ts";
 import { fleetAddressOf, seenAddresses } from "../fleet-addresses.ts";
 import { isInGlobalNamespace } from "../global-services.ts";
@@ -128,16 +127,15 @@ async function apply(parts: Publisher, name: string, contents: Contents, signal:
   const current = mailbox.find(name);
   const { publishedAt, ...before } = current?.spec ?? { publishedAt: undefined };
   const isSame = publishedAt !== undefined && sameJson(before, withoutEmpty(contents));
-  await applyIfChanged(session.hub, IDENTITY_SLICES, {
+  const spec = { ...withoutEmpty(contents), publishedAt: isSame ? publishedAt : session.stopwatch.stamp() };
+  const { metadata } = await applyIfChanged(session.hub, IDENTITY_SLICES, {
     current,
-    desired: {
-      metadata: { namespace: mailboxOf(session.cluster), name },
-      spec: { ...withoutEmpty(contents), publishedAt: isSame ? publishedAt : session.stopwatch.stamp() },
-    },
+    desired: { metadata: { namespace: mailboxOf(session.cluster), name }, spec },
     fieldManager: MEMBER_MANAGER,
     returns: "metadata",
     signal,
   });
+  mailbox.noteWritten({ metadata, spec });
 }
 
 /** What is empty is not written. */
@@ -148,12 +146,14 @@ function withoutEmpty(contents: Contents): Contents {
 }
 
 async function remove(
-  { session: { hub } }: Publisher,
+  { session: { hub }, mailbox }: Publisher,
   slices: readonly IdentitySlice[],
   names: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
   for (const it of slices)
-    if (names.includes(it.metadata.name) && !isDeleting(it))
+    if (names.includes(it.metadata.name)) {
       await hub.delete(IDENTITY_SLICES, keyOf(it), { signal });
+      mailbox.noteDeleted(it);
+    }
 }
