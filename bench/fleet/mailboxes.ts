@@ -75,9 +75,12 @@ export function keepAlive(client: KubeClient, members: readonly string[]): Async
   };
 }
 
+/** When all members joined: a later heartbeat does not change their conditions. Unit: milliseconds since the epoch. */
+const JOINED_MS = Date.parse("2026-01-01T00:00:00Z");
+
 function aliveStatus(nowMs: number): MemberClusterStatus {
   const conditions = ["Joined", "Healthy"].map((type) =>
-    condition(type, `InternalMemberCluster${type}`, nowMs, 1),
+    condition(type, `InternalMemberCluster${type}`, JOINED_MS, 1),
   );
   return { agentStatus: [{ type: "MemberAgent", conditions, lastReceivedHeartbeat: timestamp(nowMs) }] };
 }
