@@ -1,3 +1,4 @@
+import { jsonKey } from "@fairlead/base/json.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Answer, type Json, startTestServer, type TestServer } from "./support.ts";
 
@@ -44,6 +45,8 @@ function version({ name, served = true, storage = true, properties = {}, more = 
   };
   return { name, served, storage, schema, ...more };
 }
+
+const OPEN = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
 
 function crd(versions: readonly object[], names: object = {}): object {
   const all = { plural: "widgets", kind: "Widget", ...names };
@@ -113,6 +116,51 @@ describe("a CustomResourceDefinition", () => {
     await test.call("DELETE", `${CRDS}/widgets.${group}`);
     expect(conditions((await get(`${CRDS}/gadgets.${group}`)).json)[1]).toContain("Established=True");
     expect((await get(`/apis/${group}/v1/namespaces/default/gadgets`)).code).toBe(200);
+  });
+
+  it("returns custom resources with their fields sorted, as Kubernetes does", async () => {
+    const properties = { size: { type: "integer", default: 3 }, any: OPEN };
+    const of = { type: "object", properties: { spec: { type: "object", properties }, status: OPEN } };
+    const more = { subresources: { status: {} }, schema: { openAPIV3Schema: of } };
+    await post(CRDS, crd([version({ name: "v1", more })]));
+    const path = widgets("v1", "/a");
+    const isSorted = ({ text }: Answer): void => expect(text.trim()).toBe(jsonKey(JSON.parse(text)));
+    const spec = { any: { z: 1, b: [{ y: 1, x: 2 }], a: {} } };
+    const meta = {
+      labels: { z: "1", a: "2" },
+      finalizers: ["example.io/hold"],
+      annotations: { b: "1", a: "2" },
+    };
+    isSorted(await test.call("POST", `${widgets()}?dryRun=All`, { body: widget("a", spec, "v1", meta) }));
+    const created = await post(widgets(), widget("a", spec, "v1", meta));
+    isSorted(created);
+    isSorted(await patch(path, { spec: { any: { c: 1, aa: { d: 1, c: 1 } } } }));
+    isSorted(
+      await test.call("PATCH", `${path}/status`, {
+        body: { status: { phase: "Ready", conditions: [{ type: "Ready", status: "True" }] } },
+        headers: { "Content-Type": MERGE },
+      }),
+    );
+    const applied = { body: widget("a", { any: { q: 1, f: { n: 1, m: 1 } } }) };
+    isSorted(
+      await test.call("PATCH", `${path}?fieldManager=other`, {
+        ...applied,
+        headers: { "Content-Type": "application/apply-patch+yaml" },
+      }),
+    );
+    // One that changes nothing, and what deletion adds.
+    isSorted(await patch(path, {}));
+    isSorted(await test.call("DELETE", path));
+    isSorted(await get(path));
+    isSorted(await get(widgets()));
+    const watched = await get(
+      `${widgets()}?watch=1&timeoutSeconds=1&resourceVersion=${created.json.metadata.resourceVersion}`,
+    );
+    const events = watched.text.trim().split("\n");
+    expect(events).toHaveLength(4);
+    for (const it of events)
+      isSorted({ ...watched, text: JSON.stringify((JSON.parse(it) as { object: object }).object) });
+    isSorted(await patch(path, { metadata: { finalizers: null } }));
   });
 
   it("prunes, defaults and validates custom resources", async () => {

@@ -7,6 +7,7 @@ import type { ApiObject } from "#values/object.ts";
 import { pruneToSchema, shapeCustom } from "#registry/shape.ts";
 import { byVersion } from "#registry/catalog.ts";
 import { forbidden } from "#status.ts";
+import { inKeyOrder } from "#schema/key-order.ts";
 import type { Schema } from "#schema/types.ts";
 import { type Converter, relabelling } from "./conversion.ts";
 import { parseJsonPath } from "./jsonpath.ts";
@@ -98,15 +99,17 @@ function definitionOf(crd: Crd, version: CrdVersion, { converter, stored }: Stor
     storedVersion: storage,
     fromStored: readerOf(views, (object) => {
       const own = stored.read(object);
-      return own.apiVersion === apiVersion ? own : pruneToSchema(schema, converter.convert(own, apiVersion));
+      if (own.apiVersion === apiVersion) return own;
+      return inKeyOrder(pruneToSchema(schema, converter.convert(own, apiVersion)));
     }),
     prepareStored: (objects) => converter.prepare([...objects].map(stored.read), apiVersion),
     toStored(object) {
       if (apiVersion !== storage)
-        return pruneToSchema(schemaOf(storedVersion), converter.convert(object, storage));
+        return inKeyOrder(pruneToSchema(schemaOf(storedVersion), converter.convert(object, storage)));
+      const sorted = inKeyOrder(object);
       // Creation drops the status, and with it what the schema defaults there.
-      if (!hasStatusDefault || object["status"] !== undefined) stored.markShaped(object);
-      return object;
+      if (!hasStatusDefault || sorted["status"] !== undefined) stored.markShaped(sorted);
+      return sorted;
     },
   };
 }

@@ -1,6 +1,7 @@
 import type { ListMeta, Status } from "@fairlead/kube/api/meta/types.ts";
 import type { ResourceDefinition } from "#registry/types.ts";
 import { apiVersionOf, viewOf } from "#registry/write.ts";
+import { inKeyOrder } from "#schema/key-order.ts";
 import { internalError, StatusError } from "#status.ts";
 import type { Entry } from "#storage/entry.ts";
 import type { EventType, StoreEvent } from "#storage/event-log.ts";
@@ -74,15 +75,20 @@ class ItemEvents implements EventEncoder {
 const COMMA = Buffer.from(",", "utf8");
 const OPEN = Buffer.from("{", "utf8");
 
-/** Joins items to a list without parsing them. */
-function listBytes(head: Record<string, unknown>, items: readonly Buffer[]): Buffer {
+/** Joins items to a list without parsing them, between the fields before and after them. */
+function listBytes(
+  head: Record<string, unknown>,
+  items: readonly Buffer[],
+  tail: Record<string, unknown> = {},
+): Buffer {
   const start = JSON.stringify(head);
+  const end = JSON.stringify(tail).slice(1);
   const parts: Buffer[] = [Buffer.from(`${start.slice(0, -1)},"items":[`, "utf8")];
   for (const [at, item] of items.entries()) {
     if (at > 0) parts.push(COMMA);
     parts.push(item);
   }
-  parts.push(Buffer.from("]}", "utf8"));
+  parts.push(Buffer.from(end === "}" ? "]}" : `],${end}`, "utf8"));
   return Buffer.concat(parts);
 }
 
@@ -123,7 +129,11 @@ export class PlainForm implements Form {
     const head = { kind, apiVersion: this.#apiVersion, metadata: reported };
     if (isNullIfEmpty && items.length === 0)
       return Buffer.from(JSON.stringify({ ...head, items: null }), "utf8");
-    return listBytes(head, isCustom ? items : items.map((it) => this.#bare(it)));
+    // And they are sorted, as these are.
+    if (isCustom)
+      return listBytes({ apiVersion: head.apiVersion }, items, { kind, metadata: inKeyOrder(reported) });
+    const bare = items.map((it) => this.#bare(it));
+    return listBytes(head, bare);
   }
 
   #bare(item: Buffer): Buffer {

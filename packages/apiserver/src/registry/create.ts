@@ -51,6 +51,8 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   if (hasVersion && !request.dryRun) throw resourceVersionSet();
   const holder = entryOf(env, request, name);
   if (holder !== undefined) throw collision(request, object, holder);
+  // The store fills it in, in this place.
+  Object.assign(object.metadata, { resourceVersion: undefined });
   const stored = storedForm(definition, object);
   if (request.dryRun) {
     // The client sent resourceVersion to compare the result with the stored object.

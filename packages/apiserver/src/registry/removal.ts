@@ -7,7 +7,7 @@ import { timestamp } from "./metadata.ts";
 import type { Place } from "./owners.ts";
 import type { ResourceDefinition } from "./types.ts";
 import type { ApiObject } from "#values/object.ts";
-import { copyOf } from "./write.ts";
+import { copyOf, inOrder } from "./write.ts";
 
 /** The options of a DELETE. Source: `metav1.DeleteOptions`. */
 export interface DeleteOptions {
@@ -44,8 +44,9 @@ export function removeObject(
   if (entry === undefined) return undefined;
   checkPreconditions(definition, entry.object, options);
   options.admit?.(entry);
-  const object = copyOf(entry.object);
-  const isGone = endObject(definition, object, options, tx.nowMs);
+  const ending = copyOf(entry.object);
+  const isGone = endObject(definition, ending, options, tx.nowMs);
+  const object = inOrder(definition, ending);
   const isChanged = !sameJson(object, entry.object);
   if (options.dryRun === true) return { entry: Entry.of(entry.key, entry.revision, object), isGone };
   const marked = isChanged ? tx.put(place.table, place.key, object) : entry;

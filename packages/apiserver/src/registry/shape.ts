@@ -11,6 +11,7 @@ import { applyDefaults, dropNulls } from "#schema/defaults.ts";
 import { REF_PREFIX, resolveDefinition } from "#schema/definitions.ts";
 import { fieldProblems, pruneObject } from "#schema/prune.ts";
 import { validateValue } from "#schema/validate.ts";
+import { inKeyOrder } from "#schema/key-order.ts";
 import type { AbsentFields } from "#schema/releases.ts";
 import type { Schema } from "#schema/types.ts";
 import { type FieldError, type FieldErrorType, UndecodableError } from "#status.ts";
@@ -202,5 +203,5 @@ export function shapeCustom(schema: Schema, object: ApiObject): ApiObject {
   const copy = cloneJson(pruneObject(object, schema, resolveDefinition).value);
   applyDefaults(copy, schema);
   dropNulls(copy, schema);
-  return sameJson(copy, object) ? object : copy;
+  return sameJson(copy, object) ? object : inKeyOrder(copy);
 }

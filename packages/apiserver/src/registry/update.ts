@@ -23,6 +23,7 @@ import {
   checkPreconditions,
   editableCopy,
   entryOf,
+  inOrder,
   leaveOwnersOnce,
   refuseInvalid,
   storedForm,
@@ -167,7 +168,7 @@ function commitReplacement(
   const table = tableOf(env, definition);
   if (isGone) {
     tx.remove(table, entry.key);
-    return { object, entry: undefined, isCreated: false };
+    return { object: inOrder(definition, object), entry: undefined, isCreated: false };
   }
   const stored = tx.put(table, entry.key, form);
   refuseOversized(stored, entry);

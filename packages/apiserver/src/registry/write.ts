@@ -1,5 +1,6 @@
 import { cloneJson } from "@fairlead/base/json.ts";
 import { badRequest, conflict, type FieldError, invalid, StatusError } from "#status.ts";
+import { inKeyOrder } from "#schema/key-order.ts";
 import type { Entry } from "#storage/entry.ts";
 import type { Store, Transaction } from "#storage/store.ts";
 import { storageKey, type Table } from "#storage/table.ts";
@@ -90,15 +91,20 @@ export function editableCopy(definition: ResourceDefinition, entry: Entry): ApiO
 export function copyOf(object: ApiObject): ApiObject {
   const { managedFields } = object.metadata;
   if (managedFields === undefined) return cloneJson(object);
-  const { managedFields: _, ...metadata } = object.metadata;
-  const copy: ApiObject = cloneJson({ ...object, metadata });
-  return { ...copy, metadata: { ...copy.metadata, managedFields: managedFields.map((it) => ({ ...it })) } };
+  const copy: ApiObject = cloneJson({ ...object, metadata: { ...object.metadata, managedFields: [] } });
+  copy.metadata.managedFields = managedFields.map((it) => ({ ...it }));
+  return copy;
 }
 
 /** The form in which an object of the request's version is stored. */
 export function storedForm(definition: ResourceDefinition, object: ApiObject): ApiObject {
   const own = arranged(object, definition.kind, apiVersionOf(definition));
   return definition.toStored === undefined ? own : definition.toStored(own);
+}
+
+/** An object of the request's version, or of the stored one, with its fields in the order in which its kind is returned. */
+export function inOrder({ isCustom }: Pick<ResourceDefinition, "isCustom">, object: ApiObject): ApiObject {
+  return isCustom ? inKeyOrder(object) : object;
 }
 
 export function writeContext({ env, tx, request }: Write): WriteContext {

@@ -11,6 +11,8 @@ const SHOWN = 200;
  * What differs between the recorded answers and those of another server, one line each:
  *
  *     2 GET /api/v1/namespaces/$ns/configmaps/a: body.metadata.generation: absent -> 1
+ *
+ * Of custom resources and their lists, which a real server sorts, the order of the fields counts as well.
  */
 export function differences(recorded: readonly Answer[], answers: readonly Answer[]): readonly string[] {
   const lines: string[] = [];
@@ -35,6 +37,7 @@ function collect(
   report: (path: string, line: string) => void,
 ): void {
   if (isObject(real) && isObject(ours)) {
+    if (isCustom(real)) collectOrder(real, ours, path, report);
     for (const key of new Set([...Object.keys(real), ...Object.keys(ours)]))
       collect(real[key], ours[key], path === "" ? key : `${path}.${key}`, report);
   } else if (path.endsWith("managedFields") && Array.isArray(real) && Array.isArray(ours)) {
@@ -53,6 +56,30 @@ function collectItems(
 ): void {
   for (let index = 0; index < Math.max(real.length, ours.length); index++)
     collect(real[index], ours[index], `${path}[${index}]`, report);
+}
+
+/** By the group of the definitions of all scenarios. */
+function isCustom({ apiVersion, metadata }: Record<string, unknown>): boolean {
+  return isObject(metadata) && typeof apiVersion === "string" && apiVersion.startsWith("$id.example.com/");
+}
+
+/** Differences in the order of fields that both have. */
+function collectOrder(
+  real: unknown,
+  ours: unknown,
+  path: string,
+  report: (path: string, line: string) => void,
+): void {
+  if (Array.isArray(real) && Array.isArray(ours)) {
+    for (const [index, item] of real.entries()) collectOrder(item, ours[index], `${path}[${index}]`, report);
+  }
+  if (!isObject(real) || !isObject(ours)) return;
+  const [names, own] = [
+    Object.keys(real).filter((it) => it in ours),
+    Object.keys(ours).filter((it) => it in real),
+  ];
+  if (names.join() !== own.join()) report(path, `order of fields: ${names.join()} -> ${own.join()}`);
+  for (const key of names) collectOrder(real[key], ours[key], `${path}.${key}`, report);
 }
 
 function byManager(one: unknown, other: unknown): number {
