@@ -457,9 +457,11 @@ describeOnKernel("a parallel network", () => {
   it("loses no packet while agents restart and keys are exchanged", async () => {
     const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
     const pings = lab.inPod("member-1", CLIENT, `ping -q -i 0.02 -c 400 -W 2 ${ipv4}`);
-    const agents = ["member-1", "member-2"].flatMap((it) => [`${it}/node-1/node`, `${it}/node-2/node`]);
+    const agentsOf = (member: string) => [`${member}/node-1/node`, `${member}/node-2/node`];
+    const restore = (member: string) => Promise.all(agentsOf(member).map((it) => lab.lab("restore", [it])));
+    const agents = ["member-1", "member-2"].flatMap(agentsOf);
     await Promise.all(agents.map((it) => lab.lab("kill", [it])));
-    await Promise.all(agents.map((it) => lab.lab("restore", [it])));
+    await restore("member-1");
     const rotate = [
       "annotate",
       "clustermeshprofile",
@@ -468,6 +470,21 @@ describeOnKernel("a parallel network", () => {
       "--overwrite",
     ];
     await lab.kubectl("hub", rotate);
+    // The others find new keys when they start, which are not in use yet.
+    const epochs = [
+      "get",
+      "gateways.fairlead.dev",
+      "-n",
+      "fleet-member-member-1",
+      "-o",
+      "jsonpath={.items[*].spec.keys[*].epoch}",
+    ];
+    await until(
+      "the new keys of member-1",
+      () => lab.kubectl("hub", epochs),
+      (it) => it.stdout.includes("2"),
+    );
+    await restore("member-2");
     await until(
       "the tunnels with new keys",
       () => epochsOf("member-1"),

@@ -120,6 +120,8 @@ describe("the network of a node's namespace fleet", () => {
     const old = ["tunnel/b/0/1", "tunnel/b/1/1"];
     expect(way(plan(0, old, [1, 2]))).toEqual(["fl-wg01", "fl-wg11"]);
     expect(way(plan(0, [...old, "tunnel/b/0/2"], [1, 2]))).toEqual(["fl-wg00"]);
+    // An agent that has just started: nothing has answered it.
+    expect(way(plan(0, [], [1, 2]))).toEqual(["fl-wg01", "fl-wg11"]);
   });
 
   it("gives routes the least MTU of the tunnels that they use, and probes each tunnel for it again on another path", () => {

@@ -193,7 +193,7 @@ function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote
     const answering = living.length > 0 ? living : all.filter((it) => stateOf(tunnelTarget(it)).isAnswering);
     const through = gateways.filter((it) => stateOf(nodeTarget(it.node)).isAlive);
     if (answering.length > 0 || (all.length > 0 && through.length === 0)) {
-      const used = newestEpoch(answering.length > 0 ? answering : all);
+      const used = answering.length > 0 ? ofEpoch(answering, Math.max) : ofEpoch(all, Math.min);
       const nextHop = nextHopOf([...new Set(used.map((it) => tunnelNumber(it.plane, it.epoch)))], groups);
       // One for all, because any of them may carry a flow. That of the device is named, too: a route over a next-hop object takes
       // the metrics of another route over it where it has none (linux: fib_find_info_nh).
@@ -211,10 +211,13 @@ function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote
   };
 }
 
-/** While keys are exchanged, both epochs work; the newer one is used as soon as it does. */
-function newestEpoch(pairs: readonly Pair[]): readonly Pair[] {
-  const newest = Math.max(...pairs.map((it) => it.epoch));
-  return pairs.filter((it) => it.epoch === newest);
+/**
+ * While keys are exchanged, both epochs work; the newer one is used as soon as it does. An agent that has just started does not know
+ * whether it does: the other gateway may not have learned of the new key yet.
+ */
+function ofEpoch(pairs: readonly Pair[], choose: (...epochs: readonly number[]) => number): readonly Pair[] {
+  const epoch = choose(...pairs.map((it) => it.epoch));
+  return pairs.filter((it) => it.epoch === epoch);
 }
 
 /** The devices of the tunnels with their numbers. */
