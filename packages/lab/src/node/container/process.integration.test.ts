@@ -58,7 +58,7 @@ describe("a process", () => {
     await expect.poll(() => first !== undefined && isRunning(first)).toBe(false);
     // Still there: the kernel keeps it until the other one is waited for.
     expect(readFileSync(`/proc/${pid}/stat`, "utf8")).toContain("(sleep)");
-    expect(runningProcess(inside)).toBeUndefined();
+    await expect.poll(() => runningProcess(inside)).toBeUndefined();
     for (const it of [careless, outer]) {
       const ended = it.exitCode === null && it.signalCode === null ? once(it, "exit") : undefined;
       it.kill("SIGKILL");
