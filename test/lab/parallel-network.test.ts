@@ -462,23 +462,11 @@ describeOnKernel("a parallel network", () => {
     const agents = ["member-1", "member-2"].flatMap(agentsOf);
     await Promise.all(agents.map((it) => lab.lab("kill", [it])));
     await restore("member-1");
-    const rotate = [
-      "annotate",
-      "clustermeshprofile",
-      "parallel",
-      "fairlead.dev/rotate-keys=1",
-      "--overwrite",
-    ];
+    const rotate = "annotate clustermeshprofile parallel fairlead.dev/rotate-keys=1 --overwrite".split(" ");
     await lab.kubectl("hub", rotate);
     // The others find new keys when they start, which are not in use yet.
-    const epochs = [
-      "get",
-      "gateways.fairlead.dev",
-      "-n",
-      "fleet-member-member-1",
-      "-o",
-      "jsonpath={.items[*].spec.keys[*].epoch}",
-    ];
+    const ofGateways = "get gateways.fairlead.dev -n fleet-member-member-1 -o".split(" ");
+    const epochs = [...ofGateways, "jsonpath={.items[*].spec.keys[*].epoch}"];
     await until(
       "the new keys of member-1",
       () => lab.kubectl("hub", epochs),
