@@ -39,16 +39,20 @@ function operationOf(member: MemberUpdateStatus, attempt: number | undefined): U
 
 /** Whether a run has an operation in progress in a member. */
 export function carriesOut(run: UpdateRun, member: string, operation: string): boolean {
-  const { id, stop } = operationsOf(run).get(member) ?? {};
-  return id === operation && stop !== true;
+  return isUnderWay(operationsOf(run).get(member), operation);
+}
+
+function isUnderWay(operation: UpgradeOperation | undefined, id: string): boolean {
+  return operation?.id === id && operation.stop !== true;
 }
 
 /** The members in which upgrades of our programs that a run had in progress are no longer: they have ended, or the run is gone. */
 export function endedComponents(before: UpdateRun | undefined, after: UpdateRun | undefined): string[] {
   if (before === undefined) return [];
+  const now = after === undefined ? undefined : operationsOf(after);
   return [...operationsOf(before)]
     .filter(([, { target }]) => target.type === "Components")
-    .filter(([member, { id }]) => after === undefined || !carriesOut(after, member, id))
+    .filter(([member, { id }]) => !isUnderWay(now?.get(member), id))
     .map(([member]) => member);
 }
 

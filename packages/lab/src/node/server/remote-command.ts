@@ -3,7 +3,7 @@ import { Socket } from "node:net";
 import { join } from "node:path";
 import { ReadStream } from "node:tty";
 import { messageOf } from "@fairlead/base/errors.ts";
-import { execInContainer } from "../container/exec.ts";
+import { type Executed, execInContainer } from "../container/exec.ts";
 import type { ContainerView } from "../container/runtime.ts";
 import { type Channels, connectProgram, exitStatus, failureStatus, type StreamWish } from "./channels.ts";
 import { openTerminal, resizeTerminal, type TerminalSize } from "../container/pty.ts";
@@ -43,7 +43,7 @@ async function execOnTerminal(
   // Reading fails with EIO once the last program has closed its end: that is how a terminal ends.
   stream.on("error", () => stream.destroy());
   try {
-    const executed = execInContainer(run, { argv, terminal: slave });
+    const executed = startOn(slave, run, argv);
     channels.onResize((size) => void (stream.destroyed || resizeTerminal(master, size)));
     // Hangs up: what runs on the terminal gets SIGHUP.
     channels.onClose(() => stream.destroy());
@@ -54,12 +54,20 @@ async function execOnTerminal(
     if (channels.stdout === undefined) stream.resume();
     else stream.pipe(channels.stdout, { end: false });
     channels.stdin?.on("data", (chunk: Buffer) => void stream.write(chunk));
-    closeSync(slave);
     const code = await executed.ended;
     await drained;
     return code;
   } finally {
     stream.destroy();
+  }
+}
+
+/** The program has the terminal, and this process no longer: also if the kernel refuses the command, such as one that is too long. */
+function startOn(terminal: number, run: ContainerView, argv: readonly string[]): Executed {
+  try {
+    return execInContainer(run, { argv, terminal });
+  } finally {
+    closeSync(terminal);
   }
 }
 
