@@ -12,9 +12,9 @@ describe("a line of the request loop", () => {
       answer: { cluster: "member-1", pod: "hello-abc", clientAddress: "10.66.4.3" },
     });
   });
-  it("counts as failed when curl failed or answered something else", () => {
-    expect(parseTry("1700000000123 -")?.cluster).toBeUndefined();
-    expect(parseTry("1700000000123 <html>")?.cluster).toBeUndefined();
+  it("counts as failed when curl failed or answered something else, and has what was printed", () => {
+    for (const text of ["-", "<html>", "no answer after 2 s"])
+      expect(parseTry(`1700000000123 ${text}`)).toEqual({ startedAtMs: 1_700_000_000_123, failure: text });
   });
   it("is left out when it is not one", () => {
     expect(parseTry("sh: curl: not found")).toBeUndefined();

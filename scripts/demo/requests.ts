@@ -27,12 +27,21 @@ export function requestLoop(url: string, count: number, everyMs: number): string
   ].join(" ");
 }
 
+/** A try, and what came back. */
+export interface ParsedTry extends Try {
+  readonly answer: Answer | undefined;
+  /** What was printed in place of an answer: that a request failed is not yet the reason. */
+  readonly failure: string | undefined;
+}
+
 /** Reads one line of the loop; undefined for anything else. */
-export function parseTry(line: string): (Try & { readonly answer: Answer | undefined }) | undefined {
+export function parseTry(line: string): ParsedTry | undefined {
   const match = /^(\d{13}) (.*)$/.exec(line.trim());
   if (match === null) return undefined;
-  const answer = parseAnswer(match[2] ?? "");
-  return { startedAtMs: Number(match[1]), cluster: answer?.cluster, answer };
+  const [, startedAt, text = ""] = match;
+  const answer = parseAnswer(text);
+  const failure = answer === undefined ? text : undefined;
+  return { startedAtMs: Number(startedAt), cluster: answer?.cluster, answer, failure };
 }
 
 export function parseAnswer(text: string): Answer | undefined {

@@ -11,13 +11,13 @@ import { eventuallyOne, until } from "../support/waiting.ts";
 import { die, revive } from "./fault-tools.ts";
 import {
   found,
-  type ParsedTry,
   parseTries,
   podProcesses,
   runFairlead,
   startLab,
   type TestLab,
 } from "../support/lab-fixture.ts";
+import type { ParsedTry } from "../../scripts/demo/requests.ts";
 import { echoDeployment, flowScript, mcsExport, service, shellPod } from "../support/lab-manifests.ts";
 import { makeNamespace, scale, setReplicas, untilReady } from "../support/lab-actions.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";

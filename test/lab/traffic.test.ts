@@ -10,14 +10,8 @@ import {
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { eventuallyOne, until } from "../support/waiting.ts";
-import {
-  found,
-  parseTries,
-  type ParsedTry,
-  runFairlead,
-  startLab,
-  type TestLab,
-} from "../support/lab-fixture.ts";
+import { found, parseTries, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
+import type { ParsedTry } from "../../scripts/demo/requests.ts";
 import {
   echoDeployment,
   fleetExport,

@@ -15,7 +15,7 @@ import { requireState } from "@fairlead/lab/state.ts";
 import type { LabCluster } from "@fairlead/lab/topology.ts";
 import { listNetns } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
-import { type Answer, parseTry, requestLoop, type Try } from "../../scripts/demo/requests.ts";
+import { type Answer, type ParsedTry, parseTry, requestLoop } from "../../scripts/demo/requests.ts";
 import { findKubectl } from "@fairlead/base/program/kubectl.ts";
 import { execInPod } from "./exec-in-pod.ts";
 import { applyObjects } from "./lab-actions.ts";
@@ -146,8 +146,6 @@ export async function startLab(shape: LabShape): Promise<TestLab> {
     [Symbol.asyncDispose]: dispose,
   };
 }
-
-export type ParsedTry = Try & { readonly answer: Answer | undefined };
 
 /** What a request loop printed. */
 export function parseTries(text: string): readonly ParsedTry[] {
