@@ -272,6 +272,60 @@ describe("an update run", () => {
     );
   });
 
+  it("that is deleted before a program has taken its upgrade leaves the member to the next run at once; what a program has taken continues", async () => {
+    const key = objectKey(mailboxOf("b"), "b");
+    const upgrade = (isSo: (it: ClusterUpgrade) => boolean) =>
+      eventuallyOne(hub(), CLUSTER_UPGRADES, key, isSo);
+    const engine = (name: string) =>
+      hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "b"), {
+        metadata: { annotations: { [UPGRADER_ANNOTATION]: name } },
+      });
+    await engine("External");
+    await setNode("b", older);
+    await upgrade((it) => it.status?.nodes?.[0]?.kubernetesVersion === older);
+    const start = async (name: string): Promise<string> => {
+      const { metadata } = await hub().create(UPDATE_RUNS, {
+        metadata: { name },
+        spec: {
+          strategy: { stages: [{ name: "one", groups: [{ name: "b" }] }] },
+          managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: version } },
+          state: "Run",
+        },
+      });
+      return `${metadata.uid}-1`;
+    };
+    const first = await start("withdrawn");
+    await upgrade((it) => it.spec.operation?.id === first);
+    await hub().delete(UPDATE_RUNS, objectKey(undefined, "withdrawn"));
+    expect((await upgrade((it) => it.spec.operation?.stop === true)).spec.operation?.id).toBe(first);
+    const second = await start("taken");
+    await upgrade((it) => it.spec.operation?.id === second);
+    const report = (state: "Running" | "Succeeded") =>
+      hub().mergePatch(
+        CLUSTER_UPGRADES,
+        key,
+        { status: { operation: { id: second, state } } },
+        { subresource: "status" },
+      );
+    await report("Running");
+    await hub().delete(UPDATE_RUNS, objectKey(undefined, "taken"));
+    const third = await start("waits");
+    const waiting = await until(
+      "waits",
+      (it) => it.status?.stages[0]?.groups[0]?.members[0]?.status.state === "Pending",
+    );
+    expect(waiting.status?.stages[0]?.groups[0]?.members[0]?.message).toBe(
+      `another upgrade of the cluster is in progress: ${second}`,
+    );
+    const { operation } = (await hub().get(CLUSTER_UPGRADES, key)).spec;
+    expect([operation?.id, operation?.stop]).toEqual([second, undefined]);
+    await report("Succeeded");
+    await upgrade((it) => it.spec.operation?.id === third);
+    await hub().delete(UPDATE_RUNS, objectKey(undefined, "waits"));
+    await upgrade((it) => it.spec.operation?.stop === true);
+    await engine("Job:upgrade");
+  });
+
   it("is created and started by a profile when a catalog has a newer version", async () => {
     await hub().create(AUTO_UPGRADE_PROFILES, {
       metadata: { name: "rapid" },

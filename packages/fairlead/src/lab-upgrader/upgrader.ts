@@ -1,4 +1,5 @@
 import { basename, dirname } from "node:path";
+import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import {
@@ -39,11 +40,12 @@ export function createUpgrader(hub: KubeClient, folder: string, deps: RuntimeDep
     upgrade: ClusterUpgrade,
     operation: Operation,
     signal: AbortSignal,
+    read: { readonly resourceVersion?: string } = {},
   ): Promise<void> => {
     const { namespace = "", name } = upgrade.metadata;
     await applyIfChanged(hub, CLUSTER_UPGRADES, {
       current: upgrade,
-      desired: { metadata: { namespace, name }, status: { operation } },
+      desired: { metadata: { namespace, name, ...read }, status: { operation } },
       fieldManager: FIELD_MANAGER,
       subresource: "status",
       signal,
@@ -64,7 +66,9 @@ export function createUpgrader(hub: KubeClient, folder: string, deps: RuntimeDep
           await leaveNodes(folder, upgrade.metadata.name, signal);
           return report(upgrade, { id, state: "Failed", message: STOPPED_MESSAGE }, signal);
         }
-        await report(upgrade, { id, state: "Running" }, signal);
+        // Taken as it was read: a conflict if the hub withdraws it in the same moment.
+        const { resourceVersion } = upgrade.metadata;
+        await report(upgrade, { id, state: "Running" }, signal, defined({ resourceVersion }));
         const stop = new AbortController();
         const look = (): void => {
           if (isToStop(id, upgrades.store.get(key))) stop.abort();

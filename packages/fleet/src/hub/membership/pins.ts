@@ -1,44 +1,19 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import {
-  CLUSTER_UPGRADES,
-  type ComponentsPin,
-  UPDATE_RUNS,
-  type UpdateRun,
-} from "#api/fairlead.dev/v1alpha1/updates.ts";
-import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { CLUSTER_UPGRADES } from "#api/fairlead.dev/v1alpha1/updates.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isPinInForce } from "#domain/components.ts";
 import { rolloutOf } from "#updates/clusters/components.ts";
 import { updateMember } from "#updates/clusters/fleet.ts";
-import { carriesOut, endedComponents } from "#updates/clusters/needs.ts";
 import { defined } from "@fairlead/base/defined.ts";
-import { sameJson } from "@fairlead/base/json.ts";
-import { objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
-import { watchingChanges } from "@fairlead/kube/controller/source.ts";
-import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import type { KubeClient, Source } from "@fairlead/kube/types.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 import { versionOf } from "../view.ts";
+import { isAbandoned } from "./operations.ts";
 
 /** Versions of our programs that update runs gave members. */
-
-export function watchingPins({ clusterUpgrades }: HubInformers): Source {
-  return watchingChanges(clusterUpgrades, ({ key, before, after }) => {
-    const cluster = clusterOfMailbox(splitKey(key).namespace);
-    const isSame = sameJson(before?.spec.components, after?.spec.components);
-    return isSame || cluster === undefined ? [] : [objectKey(undefined, cluster)];
-  });
-}
-
-/** Members in which a run has ended the upgrade of our programs, also by its deletion. */
-export function watchingPinnedBy({ updateRuns }: HubInformers): Source {
-  return watchingChanges(updateRuns, ({ before, after }) =>
-    endedComponents(before, after === undefined || isDeleting(after) ? undefined : after).map((it) =>
-      objectKey(undefined, it),
-    ),
-  );
-}
 
 interface Parts {
   readonly client: KubeClient;
@@ -64,7 +39,7 @@ export async function settlePin(parts: Parts, member: MemberCluster, signal: Abo
     return;
   }
   if (rolloutOf(updateMember(member, profile), pin).state !== "Running") return;
-  if (!(await isAbandoned(parts, name, pin, signal))) return;
+  if (!(await isAbandoned(parts, name, pin.operation, signal))) return;
   // Applied, as the pin was: the next pin replaces it as a whole.
   await applyIfChanged(client, CLUSTER_UPGRADES, {
     current: upgrade,
@@ -75,17 +50,4 @@ export async function settlePin(parts: Parts, member: MemberCluster, signal: Abo
     fieldManager: HUB_MANAGER,
     signal,
   });
-}
-
-/** The cache of runs may lag behind that of pins: before a pin is stopped, the runs are read. */
-async function isAbandoned(
-  { client, informers: { updateRuns } }: Parts,
-  member: string,
-  { operation }: ComponentsPin,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const isWanted = (runs: Iterable<UpdateRun>): boolean =>
-    [...runs].some((it) => !isDeleting(it) && carriesOut(it, member, operation));
-  if (isWanted(updateRuns.store.list())) return false;
-  return !isWanted((await client.list(UPDATE_RUNS, { signal })).items);
 }

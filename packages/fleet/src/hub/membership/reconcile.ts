@@ -40,7 +40,8 @@ import { changedMembers, isClaimChanged, isVersionChanged } from "../memberships
 import { isIsolated, networkOf } from "../view.ts";
 import { eventOfApply, eventOfInternalMember, type MembershipEvent } from "./events.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
-import { settlePin, watchingPinnedBy, watchingPins } from "./pins.ts";
+import { watchingOperations, watchingOperationsOf, withdrawOperation } from "./operations.ts";
+import { settlePin } from "./pins.ts";
 import type { LeaseTracker } from "./leases.ts";
 import {
   haveAgentsLeft,
@@ -112,8 +113,8 @@ export function createMembership(parts: Parts): Controller {
           const members = changedMembers(change);
           return members === "all" ? everyone() : members.map((it) => objectKey(undefined, it));
         }),
-        watchingPins(informers),
-        watchingPinnedBy(informers),
+        watchingOperations(informers),
+        watchingOperationsOf(informers),
         // Its network is written once the member has addresses there.
         watching(informers.blocks, ({ before, after }) =>
           [before, after].flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.spec.cluster)])),
@@ -230,6 +231,7 @@ class Membership {
     await provideView(this.#parts, member, signal);
     await this.#writeInternalMember(member, "Join", signal);
     await settlePin(this.#parts, member, signal);
+    await withdrawOperation(this.#parts, name, signal);
   }
 
   /** Creates it only if it is absent: later changes by users stay. */

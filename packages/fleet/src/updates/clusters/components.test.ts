@@ -3,7 +3,7 @@ import type { StrategySpec } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { componentsVersionOf } from "#domain/components.ts";
 import type { HubSupport } from "#domain/kubernetes-support.ts";
 import type { UpdateMember } from "./fleet.ts";
-import { endedComponents } from "./needs.ts";
+import { endedOperations } from "./needs.ts";
 import { previewRun } from "./preview.ts";
 import { UpdateWorld } from "./world.fake.ts";
 
@@ -284,16 +284,16 @@ describe("the rollout of a version", () => {
     world.request({ strategy: { stages: [{ name: "all", health: { onFailure: "Rollback" } }] } });
     world.start();
     const begun = world.run;
-    expect(endedComponents(undefined, begun)).toEqual([]);
-    expect(endedComponents(begun, begun)).toEqual([]);
-    expect(endedComponents(begun, undefined)).toEqual(["a"]);
+    expect(endedOperations(undefined, begun)).toEqual([]);
+    expect(endedOperations(begun, begun)).toEqual([]);
+    expect(endedOperations(begun, undefined)).toEqual(["a"]);
     world.agents("a", { installed: undefined, reason: "NodesNotReady", message: "n1: ImagePullBackOff" });
     world.later(10 * MINUTE);
     const goesBack = world.run;
-    expect(endedComponents(begun, goesBack)).toEqual(["a"]);
+    expect(endedOperations(begun, goesBack)).toEqual(["a"]);
     world.later(60 * MINUTE);
     expect(world.member("a").rollback?.state).toBe("Failed");
-    expect(endedComponents(goesBack, world.run)).toEqual(["a"]);
+    expect(endedOperations(goesBack, world.run)).toEqual(["a"]);
   });
 
   it("may take longer as long as agents start", () => {

@@ -46,12 +46,11 @@ function isUnderWay(operation: UpgradeOperation | undefined, id: string): boolea
   return operation?.id === id && operation.stop !== true;
 }
 
-/** The members in which upgrades of our programs that a run had in progress are no longer: they have ended, or the run is gone. */
-export function endedComponents(before: UpdateRun | undefined, after: UpdateRun | undefined): string[] {
+/** The members in which upgrades that a run had in progress are no longer: they have ended, or the run is gone. */
+export function endedOperations(before: UpdateRun | undefined, after: UpdateRun | undefined): string[] {
   if (before === undefined) return [];
   const now = after === undefined ? undefined : operationsOf(after);
   return [...operationsOf(before)]
-    .filter(([, { target }]) => target.type === "Components")
     .filter(([member, { id }]) => !isUnderWay(now?.get(member), id))
     .map(([member]) => member);
 }

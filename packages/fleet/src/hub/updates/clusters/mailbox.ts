@@ -16,7 +16,8 @@ import {
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { rollbackIdOf } from "#updates/clusters/failure.ts";
 import type { ProbePlan } from "#updates/clusters/flows.ts";
-import type { UpgradeOperation } from "#updates/engines/upgrader.ts";
+import { isWithdrawn } from "#updates/engines/external.ts";
+import { STOPPED_MESSAGE, type UpgradeOperation } from "#updates/engines/upgrader.ts";
 import { isPinInForce } from "#domain/components.ts";
 import { withComponents } from "#updates/clusters/components.ts";
 import type { UpdateMember } from "#updates/clusters/fleet.ts";
@@ -121,15 +122,19 @@ export class MailboxUpgrader {
     return isAsked ? status?.flows?.find((it) => it.cluster === cluster && it.since === since) : undefined;
   }
 
-  /** The spec is applied as a whole: to the newest one, since caches lag behind the last write of this pass. */
+  /**
+   * The spec is applied as a whole: to the newest one, since caches lag behind the last write of this pass. What is written at the
+   * same time stays: a conflict, after which the pass is repeated.
+   */
   async #change(member: string, change: SpecChange, signal: AbortSignal): Promise<void> {
     const current = await this.#client.find(CLUSTER_UPGRADES, keyOf(member), { signal });
     if (current === undefined && change.probes === undefined && change.engine === undefined) return;
     const { engine = "", ...others } = { ...current?.spec, ...change };
     const spec: Spec = { engine, ...defined(others) };
+    const read = defined({ resourceVersion: current?.metadata.resourceVersion });
     await applyIfChanged(this.#client, CLUSTER_UPGRADES, {
       current,
-      desired: { metadata: { namespace: mailboxOf(member), name: member }, spec },
+      desired: { metadata: { namespace: mailboxOf(member), name: member, ...read }, spec },
       fieldManager: HUB_MANAGER,
       signal,
     });
@@ -143,11 +148,11 @@ function isCurrent({ id }: UpgradeOperation, current: ClusterUpgrade | undefined
 /** Another operation that a member has. */
 function otherThan(
   { id }: UpgradeOperation,
-  { spec: { operation }, status }: ClusterUpgrade,
+  current: ClusterUpgrade,
 ): { readonly operation: UpgradeOperation; readonly isBusy: boolean } | undefined {
+  const { operation } = current.spec;
   if (operation === undefined || operation.id === id) return undefined;
-  const isBusy = status?.operation?.id !== operation.id || status.operation.state === "Running";
-  return { operation, isBusy };
+  return { operation, isBusy: reportOf(current).operation?.state === "Running" };
 }
 
 /** @throws `API_CONFLICT` while another upgrade of the member, of Kubernetes or of our programs, is in progress. */
@@ -167,12 +172,14 @@ function busy(member: string): FleetError {
 }
 
 /** What a member reports, with an operation that it has not begun yet. */
-function reportOf({ spec: { operation }, status = {} }: ClusterUpgrade): ClusterUpgradeStatus {
-  if (operation === undefined || status.operation?.id === operation.id) return status;
-  return {
-    ...status,
-    operation: { id: operation.id, state: "Running", message: "the member has not begun yet" },
-  };
+function reportOf(upgrade: ClusterUpgrade): ClusterUpgradeStatus {
+  const { spec, status = {} } = upgrade;
+  const id = spec.operation?.id;
+  if (id === undefined || status.operation?.id === id) return status;
+  const operation = isWithdrawn(upgrade)
+    ? ({ id, state: "Failed", message: STOPPED_MESSAGE } as const)
+    : ({ id, state: "Running", message: "the member has not begun yet" } as const);
+  return { ...status, operation };
 }
 
 function keyOf(member: string): ObjectKey {
