@@ -9,6 +9,7 @@ import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
   MEMBER_CLUSTERS,
+  MEMBER_NAME_LABEL,
   type MemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { type LastSeen, lastSeen, type MembersByHub, membersByHub, Silence, type Signs } from "./by-hub.ts";
@@ -17,11 +18,14 @@ import type { Move } from "./members.ts";
 /** A member renews its Lease three times within 15 s: one that did not for so long is away. Unit: milliseconds. */
 const AWAY_MS = 20_000;
 
+/** A hub on a cluster of thousands of nodes has as many other Leases, and each is renewed every 10 s. Members write the label with each renewal. */
+const OF_MEMBERS = { labelSelector: MEMBER_NAME_LABEL };
+
 /** Which members are with which hub now. */
 export async function readMembersByHub({ from, to, signal }: Move): Promise<MembersByHub> {
   const signsOn = async (client: KubeClient): Promise<LastSeen> => {
     const [leases, internalMembers] = await Promise.all([
-      client.list(LEASES, { signal }),
+      client.list(LEASES, { ...OF_MEMBERS, signal }),
       client.list(INTERNAL_MEMBER_CLUSTERS, { signal }),
     ]);
     return lastSeen({ leases: leases.items, internalMembers: internalMembers.items });
@@ -92,14 +96,19 @@ class Watched implements AsyncDisposable {
 
   constructor({ from, to, deps }: Move) {
     this.#clock = deps.clock;
-    const follow = <T extends KubeObject>(client: KubeClient, of: Resource<T>): Informer<T> => {
-      const informer = createInformer(client, of, {}, deps);
+    const follow = <T extends KubeObject>(
+      client: KubeClient,
+      of: Resource<T>,
+      which: { readonly labelSelector?: string } = {},
+    ): Informer<T> => {
+      const informer = createInformer(client, of, which, deps);
       informer.subscribe(() => this.#changed());
       this.#informers.push(informer);
       return informer;
     };
     const signsOn = (client: KubeClient): (() => Signs) => {
-      const [leases, internalMembers] = [follow(client, LEASES), follow(client, INTERNAL_MEMBER_CLUSTERS)];
+      const leases = follow(client, LEASES, OF_MEMBERS);
+      const internalMembers = follow(client, INTERNAL_MEMBER_CLUSTERS);
       return () => ({ leases: leases.store.list(), internalMembers: internalMembers.store.list() });
     };
     this.#members = follow(to.client, MEMBER_CLUSTERS);

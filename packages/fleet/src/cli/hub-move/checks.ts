@@ -1,5 +1,5 @@
 import { HUB_CRDS } from "#api/crds.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { MEMBER_CLUSTERS, MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { CLUSTER_UID_ANNOTATION, VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { parseMemberUser } from "#api/fairlead.dev/identity.ts";
 import { MAILBOX_PREFIX } from "#api/networking.fleet.azure.com/names.ts";
@@ -80,7 +80,7 @@ function hubsAsMembers(
 
 /** Agents that cannot follow. */
 async function unableMembers({ from, signal }: Move, there: Collection): Promise<string[]> {
-  const { items } = await from.client.list(LEASES, { signal });
+  const { items } = await from.client.list(LEASES, { labelSelector: MEMBER_NAME_LABEL, signal });
   const ours = new Set(
     items
       .filter((it) => it.metadata.annotations?.[VERSION_ANNOTATION] !== undefined)
