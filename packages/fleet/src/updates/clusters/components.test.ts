@@ -296,6 +296,24 @@ describe("the rollout of a version", () => {
     expect(endedOperations(goesBack, world.run)).toEqual(["a"]);
   });
 
+  it("is looked up with one reading of the run, however many members it has", () => {
+    const members = Array.from({ length: 20 }, (_, at) => `m${at}`);
+    const world = worldOf(members);
+    world.request({ strategy: { stages: [{ name: "all", maxConcurrency: "100%" }] } });
+    world.start();
+    const begun = world.run;
+    let reads = 0;
+    const counted = new Proxy(begun, {
+      get: (run, name) => {
+        if (name === "status") reads += 1;
+        return Reflect.get(run, name) as unknown;
+      },
+    });
+    expect(endedOperations(begun, undefined)).toEqual(members);
+    expect(endedOperations(begun, counted)).toEqual([]);
+    expect(reads).toBe(1);
+  });
+
   it("may take longer as long as agents start", () => {
     const world = worldOf(["a"]);
     world.start();

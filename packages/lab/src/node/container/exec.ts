@@ -26,8 +26,9 @@ export interface Executed {
   kill(): void;
 }
 
-/** @throws {FleetError} `EXEC_FAILED` when the container is not running. */
+/** @throws {FleetError} `EXEC_FAILED` when the container is not running, and for a command that no program can be given. */
 export function execInContainer(container: ContainerView, options: ExecStart): Executed {
+  refuseNul(options.argv);
   const { process: init } = container;
   if (init === undefined || container.exit !== undefined || !isRunning(init))
     throw new FleetError("EXEC_FAILED", `container ${container.name} is not running`);
@@ -69,6 +70,17 @@ export function execInContainer(container: ContainerView, options: ExecStart): E
       }
     },
   };
+}
+
+/** The kernel takes arguments as text that ends with a NUL byte (execve(2)). */
+function refuseNul(argv: readonly string[]): void {
+  const index = argv.findIndex((it) => it.includes("\0"));
+  if (index === -1) return;
+  throw new FleetError(
+    "EXEC_FAILED",
+    `command[${index}] has a NUL byte after ${argv[index]?.indexOf("\0")} characters, and arguments of programs cannot contain one: ` +
+      "remove it, or pass the data by the standard input",
+  );
 }
 
 export interface CollectedExec {

@@ -69,14 +69,17 @@ export function exitStatus(code: number): Status {
   };
 }
 
-export function failureStatus(message: string): Status {
+/** Of a command that was not run. As `exitStatus`, and NewInternalError in k8s.io/apimachinery/pkg/api/errors. */
+export function failureStatus(reason: string): Status {
+  const message = `error executing command in container: ${reason}`;
   return {
     kind: "Status",
     apiVersion: "v1",
     metadata: {},
     status: "Failure",
     reason: "InternalError",
-    message,
+    message: `Internal error occurred: ${message}`,
+    details: { causes: [{ message }] },
     code: 500,
   };
 }
