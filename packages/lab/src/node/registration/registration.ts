@@ -1,6 +1,7 @@
 import { type Lease, LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { type Node, NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { backoffMs } from "@fairlead/base/backoff.ts";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
@@ -68,7 +69,10 @@ export class NodeRegistration implements Component {
 /** The namespace in which kubelets renew their Leases. */
 const LEASE_NAMESPACE = "kube-node-lease";
 
-/** Reports that the node is alive: renews its Lease three times within its duration. */
+/** As kubelets do (k8s.io/component-helpers/apimachinery/lease, backoffEnsureLease), with jitter: the nodes of a lab try again together. */
+const RETRY = { initialMs: 100, maxMs: 7000, factor: 2, jitter: 0.2 };
+
+/** Reports that the node is alive: renews its Lease three times within its duration, and soon after a failure. */
 export class Heartbeat implements Component {
   readonly #client: KubeClient;
   readonly #nodeName: string;
@@ -101,18 +105,29 @@ export class Heartbeat implements Component {
   async #run(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#deps;
     const periodMs = Math.round((this.#leaseSeconds * 1000) / 3);
+    let failures = 0;
     while (!signal.aborted) {
       const startedMs = clock.monotonic();
+      let restMs: number;
       try {
         // An answer that takes longer than a period is as good as none.
         await this.#renew(AbortSignal.any([signal, AbortSignal.timeout(Math.max(1000, periodMs))]));
+        failures = 0;
+        restMs = Math.max(100, periodMs - (clock.monotonic() - startedMs));
       } catch (error) {
         if (signal.aborted) return;
         log.warn("the node's lease could not be renewed", { error: messageOf(error) });
+        restMs = this.#retryMs(periodMs, failures);
+        failures += 1;
       }
-      const restMs = Math.max(100, periodMs - (clock.monotonic() - startedMs));
       await delay(clock, restMs, signal).catch(() => {});
     }
+  }
+
+  /** At most half a period, and jitter: a server that is away for a period and such a wait does not cost the lease. */
+  #retryMs(periodMs: number, failures: number): number {
+    const maxMs = Math.min(RETRY.maxMs, periodMs / 2);
+    return backoffMs({ ...RETRY, maxMs }, failures, this.#deps.rng);
   }
 
   async #renew(signal: AbortSignal): Promise<void> {
