@@ -21,7 +21,14 @@ import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { makeNamespace, scale } from "../support/lab-actions.ts";
 import { found, parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
-import { echoDeployment, flowScript, mcsExport, service, shellPod } from "../support/lab-manifests.ts";
+import {
+  echoDeployment,
+  flowScript,
+  graceful,
+  mcsExport,
+  service,
+  shellPod,
+} from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { sampleOf } from "../support/sample.ts";
 import { eventuallyOne, until } from "../support/waiting.ts";
@@ -60,20 +67,15 @@ async function deploy(
   change: object = {},
   annotations: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  const made = echoDeployment(HELLO, REPLICAS) as {
+  const made = graceful(echoDeployment(HELLO, REPLICAS)) as {
     spec: { template: { metadata: object; spec: { containers: object[] } } };
   };
-  const { template } = made.spec;
-  const containers = template.spec.containers.map((it) => ({ ...it, ...change }));
-  const lifecycle = { preStop: { sleep: { seconds: 3 } } };
-  const pod = {
-    terminationGracePeriodSeconds: 5,
-    containers: containers.map((it) => ({ lifecycle, ...it })),
-  };
+  const { metadata, spec: pod } = made.spec.template;
+  const containers = pod.containers.map((it) => ({ ...it, ...change }));
   const spec = {
     ...made.spec,
     strategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: "50%", maxSurge: 0 } },
-    template: { metadata: { ...template.metadata, annotations }, spec: pod },
+    template: { metadata: { ...metadata, annotations }, spec: { ...pod, containers } },
   };
   await lab.apply(CANARY, { ...made, spec });
 }

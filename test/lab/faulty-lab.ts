@@ -8,7 +8,7 @@ import { FlowChecker } from "./flow-checker.ts";
 import { expectFreshStart } from "./fresh-start.ts";
 import { startLab, type TestLab } from "../support/lab-fixture.ts";
 import { makeNamespace, scale } from "../support/lab-actions.ts";
-import { echoDeployment, mcsExport, service } from "../support/lab-manifests.ts";
+import { echoDeployment, graceful, mcsExport, service } from "../support/lab-manifests.ts";
 
 export const HELLO = { namespace: "work", name: "hello" };
 export const EXPORTERS = ["member-1", "member-2"] as const;
@@ -78,13 +78,4 @@ async function untilGone(lab: TestLab, cluster: string): Promise<void> {
       .filter((it) => it.metadata.labels?.[SERVICE_NAME_LABEL] === HELLO.name)
       .every((it) => it.endpoints?.length === REPLICAS),
   );
-}
-
-/** A server that keeps serving until all proxies have learned that it terminates. */
-function graceful(deployment: ReturnType<typeof echoDeployment>): object {
-  const spec = deployment["spec"] as { template: { spec: { containers: object[] } } };
-  const lifecycle = { preStop: { sleep: { seconds: 3 } } };
-  const containers = spec.template.spec.containers.map((it) => ({ ...it, lifecycle }));
-  const pod = { ...spec.template.spec, containers, terminationGracePeriodSeconds: 5 };
-  return { ...deployment, spec: { ...spec, template: { ...spec.template, spec: pod } } };
 }

@@ -9,7 +9,7 @@ import { isReady } from "@fairlead/fleet/domain/pods.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { eventually, eventuallyOne, until } from "../support/waiting.ts";
 import { checkout, parseTries, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
-import { echoDeployment, flowScript, service, shellPod } from "../support/lab-manifests.ts";
+import { echoDeployment, flowScript, graceful, service, shellPod } from "../support/lab-manifests.ts";
 import { annotate, makeNamespace, scale } from "../support/lab-actions.ts";
 import { sampleOf } from "../support/sample.ts";
 import { cut, heal } from "./fault-tools.ts";
@@ -65,7 +65,7 @@ describeOnKernel("a Service that is global in two clusters", () => {
       await lab.apply(
         cluster,
         shellPod({ namespace: "work", name: "client" }),
-        echoDeployment(HELLO, 1),
+        graceful(echoDeployment(HELLO, 1)),
         service(HELLO, PORTS),
       );
       await set(cluster, DEFAULTS);
