@@ -28,6 +28,8 @@ const FILES_BY_OTHER_CLOCKS: Readonly<Record<string, string>> = {
   "test/chart/install.test.ts": "so does Helm",
   "test/chart/install-page.test.ts": "so do both",
   "test/chart/join.test.ts": "so does Helm",
+  "test/compat/fleetboard.test.ts": "so does kubectl",
+  "test/fleet/update-columns.test.ts": "so does kubectl",
   "test/traffic/rfc2136.test.ts": "BIND checks the time in signatures, by the kernel's clock",
 };
 /** Tests in other files, by the beginning of their names. */
@@ -35,6 +37,7 @@ const TESTS_BY_OTHER_CLOCKS: Readonly<Record<string, string>> = {
   "is approved and denied by kubectl": "kubectl checks the server's certificate",
   "is described by kubectl": "so it does",
   "is understood by dig": "dig hangs",
+  "of two epochs are there until the new one": "the kernel's clock says when a file was written",
   "runs fairlead": "libfaketime finds no /dev/shm in the image",
   "installs the kinds of a member in a cluster, and runs": "the same",
 };

@@ -22,7 +22,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Runs a script of a shell in the folder, with a fake kubectl in the PATH, and returns its lines. */
 async function lines(shell: string, script: string, ...args: readonly string[]): Promise<readonly string[]> {
-  const addEnv = { PATH: `${folder}:${process.env["PATH"] ?? ""}`, HOME: folder };
+  // A locale that the machine does not have is a warning of bash.
+  const addEnv = { PATH: `${folder}:${process.env["PATH"] ?? ""}`, HOME: folder, LC_ALL: "C" };
   const flag = shell === "bash" ? ["--norc"] : [];
   const { stdout, stderr } = await exec(shell, [...flag, "-c", script, ...args], { cwd: folder, addEnv });
   expect(stderr).toBe("");

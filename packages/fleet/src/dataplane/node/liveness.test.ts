@@ -99,6 +99,13 @@ describe("the liveness of a target", () => {
     expect(states.slice(24, 27)).toEqual([false, false, true]);
   });
 
+  it("does not come back by answers to what was sent before it died, which come all at once", () => {
+    const late = [3, 2, 1].flatMap((answerIn) => turns(1, { answerIn }));
+    const { states } = probe([...turns(4), ...turns(2, silent), ...late, ...turns(2)]);
+    // It died in the last of the late turns, whose answer counts: it was sent after that.
+    expect(states.slice(7)).toEqual([true, false, false, true]);
+  });
+
   it("has to answer for longer after each death that follows soon on another one, up to a minute", () => {
     const backAfter = (deaths: number): number => {
       const flaps = Array.from({ length: deaths }, (_, at) => [

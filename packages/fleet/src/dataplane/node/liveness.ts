@@ -50,6 +50,8 @@ export class Liveness {
   #silentSinceMs: number | undefined;
   /** When it was last probed often for the reason that it does not answer. */
   #searchesSinceMs: number | undefined;
+  /** When it died last. */
+  #diedAtMs = Number.NEGATIVE_INFINITY;
   /** Answers since it died. Undefined: it never did. */
   #answersAfterDeath: number | undefined;
   /** Since when it has answered every request, after a death. */
@@ -85,7 +87,8 @@ export class Liveness {
     this.rttMs = this.rttMs === undefined ? rttMs : this.rttMs + (rttMs - this.rttMs) * RTT_SHARE;
     this.loss -= this.loss * LOSS_SHARE;
     this.#silentSinceMs = undefined;
-    if (this.isAlive) return false;
+    // Answers to what was sent before its death may come all at once.
+    if (this.isAlive || sentAtMs < this.#diedAtMs) return false;
     const before = this.#answersAfterDeath ?? STABLE_ANSWERS;
     this.#answersAfterDeath = isGap && (before < STABLE_ANSWERS || this.#holdMs > 0) ? 1 : before + 1;
     if (this.#answersAfterDeath === 1) this.#answersSinceMs = nowMs;
@@ -104,6 +107,7 @@ export class Liveness {
       return false;
     }
     this.isAlive = false;
+    this.#diedAtMs = nowMs;
     this.#answersAfterDeath = 0;
     this.#searchesSinceMs = nowMs;
     const isSoon = nowMs - this.#aliveSinceMs < MEMORY_MS;

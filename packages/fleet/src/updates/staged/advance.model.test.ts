@@ -160,8 +160,11 @@ function checkWrites(
     // What has the snapshot of the run gets another one only when it goes back.
     if (spec.resourceSnapshotName === SNAPSHOT)
       expect(versions.get(binding.spec.targetCluster)).not.toBe(SNAPSHOT);
+  // What is taken from a cluster that was ready is not in progress.
   const unready = [...fleet.bindings.values()].flatMap((it) =>
-    it.spec.resourceSnapshotName === SNAPSHOT && !isReady(it) ? [it.spec.targetCluster] : [],
+    it.spec.state === "Bound" && it.spec.resourceSnapshotName === SNAPSHOT && !isReady(it)
+      ? [it.spec.targetCluster]
+      : [],
   );
   for (const stage of stagesOf(fleet)) {
     const [{ clusters }, config] = stage;
@@ -173,7 +176,7 @@ function checkWrites(
     );
   }
   if (plan.remove.length > 0)
-    expect(stagesOf(fleet).every(([it]) => statusOf(it, "Succeeded") === "True")).toBe(true);
+    expect(plan.status.stagesStatus?.every((it) => statusOf(it, "Succeeded") === "True")).toBe(true);
 }
 
 it("never updates too many clusters, stages out of order or a cluster twice, and ends once, whatever happens", () => {
@@ -200,7 +203,7 @@ it("never updates too many clusters, stages out of order or a cluster twice, and
       const end = fleet.says("Succeeded") ?? fleet.says("Progressing") ?? "not started";
       ends[end] = (ends[end] ?? 0) + 1;
     }),
-    { numRuns: 150 },
+    { numRuns: 300 },
   );
   // The sequences reach what they are about.
   expect(Object.keys(ends)).toEqual(

@@ -472,6 +472,21 @@ describe("deadlines", () => {
     expect(fleet.says("Succeeded", "one")).toBe("True StageUpdatingSucceeded");
   });
 
+  it("give the place of a failed cluster to another one when the failure is in the status", () => {
+    const fleet = world({ progressDeadline: "2m", maxFailures: 1 });
+    fleet.ready("a");
+    fleet.settle();
+    fleet.nowMs += 2 * MINUTE_MS;
+    // How far the clusters are is not written yet: after the crash, b has its time again.
+    fleet.pass({ loses: true });
+    fleet.settle();
+    expect(fleet.inFlight()).toEqual(["b"]);
+    expect(fleet.bindings.get("c")?.spec.state).toBe("Scheduled");
+    fleet.nowMs += 2 * MINUTE_MS;
+    fleet.settle();
+    expect(fleet.inFlight()).toEqual(["c"]);
+  });
+
   it("wait for clusters that are in flight before the stage has failed", () => {
     const fleet = world({ maxConcurrency: 2, progressDeadline: "2m" });
     fleet.nowMs += MINUTE_MS;

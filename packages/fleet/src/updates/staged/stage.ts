@@ -60,7 +60,7 @@ function startClusters(at: At): void {
   const { pass, stage, config } = at;
   const waiting = stage.clusters.filter((it) => statusOf(it, "Started") !== "True");
   const max = concurrencyOf(config.maxConcurrency, stage.clusters.length);
-  let slots = max - inFlight(at).length;
+  let slots = max - inFlight(at).length - failedNow(at);
   const [there, others] = [true, false].map((wanted) => waiting.filter((it) => isThere(at, it) === wanted));
   for (const it of there ?? []) {
     const isDone = isReady(bindingOf(pass, it));
@@ -79,6 +79,16 @@ function startClusters(at: At): void {
     });
     start(at, it, "the update of the cluster has started");
   }
+}
+
+/**
+ * Clusters of which the status does not have the failure yet. Others are started in their place once it has: a pass after a crash would
+ * find both in progress.
+ */
+function failedNow({ pass, stage }: At): number {
+  const before = pass.before.stagesStatus?.find((it) => it.stageName === stage.stageName)?.clusters ?? [];
+  const failures = new Set(before.filter(hasFailedToUpdate).map((it) => it.clusterName));
+  return stage.clusters.filter((it) => hasFailedToUpdate(it) && !failures.has(it.clusterName)).length;
 }
 
 function start({ pass }: At, cluster: ClusterUpdatingStatus, message: string): void {
@@ -160,8 +170,12 @@ function stepAfter(at: At): Step {
   return { at: "done" };
 }
 
+function hasFailedToUpdate(cluster: ClusterUpdatingStatus): boolean {
+  return statusOf(cluster, "Succeeded") === "False";
+}
+
 function hasFailed({ stage, config }: At): boolean {
-  const failures = stage.clusters.filter((it) => statusOf(it, "Succeeded") === "False").length;
+  const failures = stage.clusters.filter(hasFailedToUpdate).length;
   return failures > tolerance(config.maxFailures, stage.clusters.length);
 }
 
@@ -169,9 +183,7 @@ function hasFailed({ stage, config }: At): boolean {
 function fail(at: At): Step {
   const { pass, stage, config } = at;
   if (inFlight(at).length > 0) return { at: pass.isStopped ? "stopping" : "progressing" };
-  const failed = stage.clusters
-    .filter((it) => statusOf(it, "Succeeded") === "False")
-    .map((it) => it.clusterName);
+  const failed = stage.clusters.filter(hasFailedToUpdate).map((it) => it.clusterName);
   const message = `${failed.length} of ${stage.clusters.length} clusters of stage ${stage.stageName} failed: ${listed(failed)}`;
   if (config.onFailure === "Rollback") {
     // Only when the failure is in the status: a pass after a crash must know what these bindings are about.

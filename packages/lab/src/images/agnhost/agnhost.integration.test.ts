@@ -27,7 +27,8 @@ function run(...args: readonly string[]) {
 async function runWith(path: string, args: readonly string[]) {
   const { exitCode, stdout, stderr } = await exec(agnhost, args, {
     allowFailure: true,
-    addEnv: { PATH: path },
+    // A locale that the machine does not have is a warning of bash.
+    addEnv: { PATH: path, LC_ALL: "C" },
   });
   return { code: exitCode, text: `${stdout}${stderr}`.trim() };
 }
