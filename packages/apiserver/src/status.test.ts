@@ -20,4 +20,23 @@ describe("a refusal of an object", () => {
     expect(status.details?.causes).toHaveLength(1000);
     expect(status.message?.endsWith("data[999]: Invalid value, and more]")).toBe(true);
   });
+
+  it("reports a value and a name that are long up to a limit, and errors up to a limit of what they say in all", () => {
+    const name = "n".repeat(800_000);
+    const long = {
+      type: "FieldValueInvalid",
+      field: "metadata.name",
+      message: `Invalid value: "${name}"`,
+    } as const;
+    const { status, message } = invalid(
+      "",
+      "ConfigMap",
+      name,
+      Array.from({ length: 900 }, () => long),
+    );
+    expect(status.details?.causes).toHaveLength(1);
+    expect(status.details?.name).toMatch(/^n{65536}\.\.\. and 734464 more characters$/);
+    expect(message).toMatch(/^ConfigMap "n+\.\.\. and \d+ more characters$/);
+    expect(JSON.stringify(status).length).toBeLessThan(200_000);
+  });
 });

@@ -1,4 +1,24 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Status, StatusCause } from "@fairlead/kube/api/meta/types.ts";
+
+/** The longest text of a refusal, of which refused values and names are a part. Unit: UTF-16 code units. */
+const MAX_TEXT = 64 * 1024;
+
+function clip<T extends string | undefined>(text: T): T | string {
+  if (text === undefined || text.length <= MAX_TEXT) return text;
+  return `${text.slice(0, MAX_TEXT).toWellFormed()}... and ${text.length - MAX_TEXT} more characters`;
+}
+
+function clipped<T extends Pick<Status, "message" | "details">>(status: T): T {
+  const { message, details } = status;
+  const { name, causes } = details ?? {};
+  const clippedCauses = causes?.map((it) => ({
+    ...it,
+    ...defined({ message: clip(it.message), field: clip(it.field) }),
+  }));
+  const texts = defined({ name: clip(name), causes: clippedCauses });
+  return { ...status, ...defined({ message: clip(message), details: details && { ...details, ...texts } }) };
+}
 
 /**
  * Refusals in the shape that clients branch on: `reason` and `code`, never the text.
@@ -7,8 +27,8 @@ import type { Status, StatusCause } from "@fairlead/kube/api/meta/types.ts";
 export class StatusError extends Error {
   readonly status: Status;
   constructor(status: Omit<Status, "kind" | "apiVersion" | "metadata" | "status"> & { code: number }) {
-    super(status.message ?? status.reason ?? `code ${status.code}`);
-    this.status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", ...status };
+    super(clip(status.message) ?? status.reason ?? `code ${status.code}`);
+    this.status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", ...clipped(status) };
   }
   get code(): number {
     return this.status.code ?? 500;
@@ -162,15 +182,27 @@ export interface FieldError {
 
 /** The limit of reported errors, so that a response is not much longer than the invalid object. */
 export const MAX_REPORTED_ERRORS = 1000;
+/** The limit of what they say in all, the first one aside. Unit: UTF-16 code units. */
+const MAX_REPORTED = 256 * 1024;
 
-/** 422 with one cause per field, of the first thousand. `kind` is the Kind, not the plural. */
+/** The first errors, as many as are reported. */
+function reported(found: readonly FieldError[]): readonly FieldError[] {
+  let length = 0;
+  const end = found.findIndex((it, at) => {
+    length += it.field.length + it.message.length;
+    return at >= MAX_REPORTED_ERRORS || (at > 0 && length > MAX_REPORTED);
+  });
+  return end < 0 ? found : found.slice(0, end);
+}
+
+/** 422 with one cause per field, of the first thousand at most. `kind` is the Kind, not the plural. */
 export function invalid(
   group: string,
   kind: string,
   name: string,
   found: readonly FieldError[],
 ): StatusError {
-  const errors = found.slice(0, MAX_REPORTED_ERRORS);
+  const errors = reported(found);
   // A repeated error appears once in the message, but as separate causes.
   const texts = [...new Set(errors.map((it) => `${it.field}: ${it.message}`))];
   if (found.length > errors.length) texts.push("and more");
