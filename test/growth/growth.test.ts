@@ -16,7 +16,7 @@ const FAILS_UPSTREAM: ReadonlySet<string> = new Set([
   "an applied configuration with items of one key",
   '/configmaps?watch=1 resourceVersion of "x"',
 ]);
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 300_000;
 
 function expectLinear(growth: Growth): void {
   expect(growth, "costs more than it is long").toSatisfy(isLinear);

@@ -3,7 +3,7 @@
  *
  * Usage: dns-peer.ts serve JSON: answers from `{"name.": ["address", ...]}` and reports each name that it was asked for as a line.
  *          The names `h<number>.example.com.` have ten addresses each.
- *        dns-peer.ts ask SERVER NAME TYPE udp|tcp PORT: prints the response code and the addresses.
+ *        dns-peer.ts ask SERVER NAME TYPE udp|tcp PORT [MS]: prints the response code and the addresses. Waits for 1500 ms, or for MS.
  *        dns-peer.ts flood SERVER COUNT: asks for that many of the numbered names, 64 at a time, and prints how many had an answer.
  */
 
@@ -98,11 +98,18 @@ function queryOf(name: string, type: number): Message {
   };
 }
 
-async function ask([server = "", name = "", type, transport, port]: readonly string[]): Promise<void> {
+async function ask([
+  server = "",
+  name = "",
+  type,
+  transport,
+  port,
+  timeout = "1500",
+]: readonly string[]): Promise<void> {
   const query = queryOf(name, type === "AAAA" ? TYPE.AAAA : TYPE.A);
   const options = {
     server: { host: server, port: Number(port), family: familyOfText(server) ?? "IPv4" },
-    timeoutMs: 1500,
+    timeoutMs: Number(timeout),
     clock: systemClock,
   };
   const exchange = transport === "tcp" ? overTcp : overUdp;
