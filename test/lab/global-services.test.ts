@@ -18,6 +18,7 @@ import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const ONE = "member-1";
 const TWO = "member-2";
+const isParallel = process.env["LAB_TOPOLOGY"] === "nat";
 const BOTH = [ONE, TWO] as const;
 const HELLO = { namespace: "work", name: "hello" };
 /** Two names for one port of the pods. */
@@ -157,8 +158,10 @@ describeOnKernel("a Service that is global in two clusters", () => {
         .filter((it) => it.type === "InternalIP")
         .map(({ address }) => `http://${address.includes(":") ? `[${address}]` : address}:${port}/`);
       expect(urls).toHaveLength(2);
+      // In a parallel network, other clusters may have nodes with the same addresses.
+      const clients = isParallel ? [ONE] : BOTH;
       const untilAnswered = (expected: readonly string[]) =>
-        Promise.all(BOTH.flatMap((from) => urls.map((url) => untilAnsweredBy(from, expected, url))));
+        Promise.all(clients.flatMap((from) => urls.map((url) => untilAnsweredBy(from, expected, url))));
       await set(ONE, { [SYNC]: "false" });
       await untilAnswered(BOTH);
       await set(ONE, { [SYNC]: null, [AFFINITY]: "remote" });
@@ -298,7 +301,7 @@ describeOnKernel("a Service that is global in two clusters", () => {
   it("is answered by its own cluster alone while packets to the other are lost, although both reach the hub", async () => {
     await cut(lab, { from: ONE, to: TWO }, { from: TWO, to: ONE });
     // In a parallel network, the relay next to the hub carries them.
-    const isRelayed = process.env["LAB_TOPOLOGY"] === "nat";
+    const isRelayed = isParallel;
     await untilEachAnsweredBy(isRelayed ? EVERYWHERE : { [ONE]: [ONE], [TWO]: [TWO] });
     await heal(lab);
     await untilEachAnsweredBy(EVERYWHERE);
