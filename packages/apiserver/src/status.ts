@@ -180,16 +180,20 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** The limit of reported errors, so that a response is not much longer than the invalid object. */
+/** The limit of reported errors and conflicts, so that a response is not much longer than the object. */
 export const MAX_REPORTED_ERRORS = 1000;
 /** The limit of what they say in all, the first one aside. Unit: UTF-16 code units. */
 const MAX_REPORTED = 256 * 1024;
 
-/** The first errors, as many as are reported. */
-function reported(found: readonly FieldError[]): readonly FieldError[] {
+/**
+ * The first errors or conflicts, as many as are reported. Paths of many may begin with the same long key.
+ *
+ * @param lengthOf - Of what one says. Unit: UTF-16 code units.
+ */
+export function reported<T>(found: readonly T[], lengthOf: (it: T) => number): readonly T[] {
   let length = 0;
   const end = found.findIndex((it, at) => {
-    length += it.field.length + it.message.length;
+    length += lengthOf(it);
     return at >= MAX_REPORTED_ERRORS || (at > 0 && length > MAX_REPORTED);
   });
   return end < 0 ? found : found.slice(0, end);
@@ -202,7 +206,7 @@ export function invalid(
   name: string,
   found: readonly FieldError[],
 ): StatusError {
-  const errors = reported(found);
+  const errors = reported(found, (it) => it.field.length + it.message.length);
   // A repeated error appears once in the message, but as separate causes.
   const texts = [...new Set(errors.map((it) => `${it.field}: ${it.message}`))];
   if (found.length > errors.length) texts.push("and more");

@@ -1,5 +1,5 @@
 import { byText } from "@fairlead/base/text.ts";
-import { applyConflict, MAX_REPORTED_ERRORS, type StatusError } from "#status.ts";
+import { applyConflict, reported, type StatusError } from "#status.ts";
 import { renderPath } from "./field-set.ts";
 import type { Manager } from "./managers.ts";
 
@@ -11,8 +11,7 @@ export interface FieldConflict {
 
 /** 409 with one cause per field, worded as upstream does; of very many, the first. */
 export function conflictError(conflicts: readonly FieldConflict[]): StatusError {
-  const named = conflicts
-    .slice(0, MAX_REPORTED_ERRORS)
+  const named = reported(conflicts, lengthOf)
     .map(({ manager, path }) => ({ manager: renderManager(manager), path, field: renderPath(path) }))
     .toSorted((a, b) => byText(a.manager, b.manager) || byPath(a.path, b.path));
   const causes = named.map(({ manager, field }) => ({
@@ -21,6 +20,10 @@ export function conflictError(conflicts: readonly FieldConflict[]): StatusError 
     field,
   }));
   return applyConflict(messageOf(named, conflicts.length), causes);
+}
+
+function lengthOf({ path }: FieldConflict): number {
+  return path.reduce((sum, it) => sum + it.length, 0);
 }
 
 /** Kinds of path elements in their order: fields, items by key, by value, by index. */
@@ -41,7 +44,7 @@ function byPath(a: readonly string[], b: readonly string[]): number {
 
 function messageOf(named: readonly { manager: string; field: string }[], count: number): string {
   const [only] = named;
-  if (named.length === 1 && only !== undefined) {
+  if (count === 1 && only !== undefined) {
     return `Apply failed with 1 conflict: conflict with ${only.manager}: ${only.field}`;
   }
   const lines = Map.groupBy(named, (it) => it.manager)
