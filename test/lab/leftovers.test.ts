@@ -15,7 +15,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { labLayout } from "@fairlead/lab/layout.ts";
-import { endProcesses, findLabProcesses } from "@fairlead/lab/processes.ts";
+import { endProcesses, findLabProcesses, startTicksOf } from "@fairlead/lab/processes.ts";
 import { readState } from "@fairlead/lab/state.ts";
 import {
   checkout,
@@ -139,6 +139,16 @@ describeOnKernel("lab up", () => {
     expect(await podProcesses(lab, "member-1")).toEqual(pods);
   });
 
+  it("replaces a program that a command started and did not record, because it was killed", async () => {
+    const names = ["member-1/apiserver", "hub/hub", "member-1/member"];
+    const unknown = names.map((it) => ({ pid: pidOf(lab, it), startTicks: startTicksOf(pidOf(lab, it)) }));
+    const pods = await podProcesses(lab, "member-1");
+    for (const name of names) rmSync(lab.layout.processFile(name));
+    expect((await again()).stdout).toContain("3 programs started");
+    expect(unknown.filter((it) => startTicksOf(it.pid) === it.startTicks)).toEqual([]);
+    expect(await podProcesses(lab, "member-1")).toEqual(pods);
+  });
+
   it("restores what lab kill removed, links too", async () => {
     await lab.lab("kill", ["link/member-1"]);
     await lab.lab("kill", ["member-1/lab-controllers"]);
@@ -224,34 +234,51 @@ const INTERRUPTIONS = [
   { step: "managers, DNS servers and nodes", signal: "SIGKILL" as const },
 ];
 
+/** How long `lab up` works until it is killed: as long as it takes on a machine that is not busy. */
+const MOMENTS_MS = Array.from({ length: 40 }, (_, at) => 100 + 100 * at);
+
 describeOnKernel("lab up that is interrupted", () => {
+  /** Interrupts a `lab up`; another one and `lab down` follow. */
+  const interrupt = async (
+    signal: NodeJS.Signals,
+    at: { readonly step: string } | { readonly atMs: number },
+  ): Promise<void> => {
+    const stateRoot = makeStateRoot();
+    const shape = { name: STOP, members: 1 };
+    const down = () => runFairlead(stateRoot, ["lab", "down", "--name", STOP]);
+    await using _lab = { [Symbol.asyncDispose]: async () => void (await down()) };
+    const child = start(`${checkout}bin/fairlead`, upArgs(shape), {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_STATE: stateRoot },
+    });
+    // Not "close": programs that outlive the command hold its standard error.
+    const code = new Promise<number | string | null>((resolve) => {
+      child.once("exit", (it, by) => resolve(it ?? by));
+    });
+    using _timer = "atMs" in at ? systemClock.after(at.atMs, () => child.kill(signal)) : undefined;
+    child.stdout?.on("data", (chunk: Buffer) => {
+      if ("step" in at && chunk.toString("utf8").includes(at.step)) child.kill(signal);
+    });
+    const expected = signal === "SIGINT" ? 130 : signal;
+    // A quick machine may have finished before the moment.
+    expect("atMs" in at ? [expected, 0] : [expected]).toContain(await code);
+    if (!("step" in at) || at.step !== STEPS[0]) {
+      await using lab = await startLab({ ...shape, stateRoot });
+      expect((await lab.lab("status")).stdout).toMatch(/member-1 .*6\/6/);
+    }
+    await down();
+    expect(existsSync(stateRoot)).toBe(false);
+    expect(existsSync(`/sys/class/net/fl-${STOP}`)).toBe(false);
+  };
+
   it.each(sampleOf(INTERRUPTIONS, [1, 4]))(
     "by $signal at the step '$step' leaves a lab that lab up completes and lab down removes",
-    async ({ step, signal }) => {
-      const stateRoot = makeStateRoot();
-      const shape = { name: STOP, members: 1 };
-      const down = () => runFairlead(stateRoot, ["lab", "down", "--name", STOP]);
-      await using _lab = { [Symbol.asyncDispose]: async () => void (await down()) };
-      const child = start(`${checkout}bin/fairlead`, upArgs(shape), {
-        stdio: ["ignore", "pipe", "pipe"],
-        env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_STATE: stateRoot },
-      });
-      // Not "close": programs that outlive the command hold its standard error.
-      const code = new Promise<number | string | null>((resolve) => {
-        child.once("exit", (it, by) => resolve(it ?? by));
-      });
-      child.stdout?.on("data", (chunk: Buffer) => {
-        if (chunk.toString("utf8").includes(step)) child.kill(signal);
-      });
-      expect(await code).toBe(signal === "SIGINT" ? 130 : signal);
-      if (step !== STEPS[0]) {
-        await using lab = await startLab({ ...shape, stateRoot });
-        expect((await lab.lab("status")).stdout).toMatch(/member-1 .*6\/6/);
-      }
-      await down();
-      expect(existsSync(stateRoot)).toBe(false);
-      expect(existsSync(`/sys/class/net/fl-${STOP}`)).toBe(false);
-    },
+    async ({ signal, step }) => interrupt(signal, { step }),
+  );
+
+  it.each(sampleOf(MOMENTS_MS, [2]))(
+    "by SIGKILL %d ms after its start leaves a lab that lab up completes and lab down removes",
+    async (atMs) => interrupt("SIGKILL", { atMs }),
   );
 });
 

@@ -1,7 +1,8 @@
 /** Certificates and kubeconfigs of a lab's programs, made before anything starts. */
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { ensureClusterPki } from "@fairlead/base/pki/cluster.ts";
 import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
@@ -67,7 +68,7 @@ export async function ensureClusterCredentials(
     if (existsSync(path)) continue;
     const { issueClientCertificate } = await import("@fairlead/base/pki/issue.ts");
     const pair = await issueClientCertificate(pki.ca, { commonName: user, organizations: groups });
-    writeFileSync(path, renderKubeconfig({ ...context, user, ...pair }), { mode: 0o600 });
+    replaceFileSync(path, renderKubeconfig({ ...context, user, ...pair }));
   }
   await ensureServingCertificates(cluster, dir, pki.ca);
   return join(dir, KUBECONFIG.admin);
@@ -89,8 +90,8 @@ async function ensureServingCertificates(
       names: [node.name],
       ips: [node.address.v4, node.address.v6],
     });
-    writeFileSync(join(dir, `${node.name}-serving.key`), pair.key, { mode: 0o600 });
-    writeFileSync(path, pair.cert, { mode: 0o600 });
+    replaceFileSync(join(dir, `${node.name}-serving.key`), pair.key);
+    replaceFileSync(path, pair.cert);
   }
 }
 
@@ -115,7 +116,7 @@ export function writeFleetKubeconfig(topology: LabTopology, layout: LabLayout): 
     ),
     "current-context": parts[0]?.contexts[0]?.name,
   };
-  writeFileSync(layout.kubeconfig, `${JSON.stringify(merged, null, 2)}\n`, { mode: 0o600 });
+  replaceFileSync(layout.kubeconfig, `${JSON.stringify(merged, null, 2)}\n`);
 }
 
 function readJson(file: string, lab: string): unknown {

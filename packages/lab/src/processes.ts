@@ -1,20 +1,13 @@
 /** Starts, finds and ends the processes of a lab. A process is known by its id together with its start time. */
 
-import {
-  closeSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Readable } from "node:stream";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import { abortError, type Clock, delay } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { start } from "@fairlead/base/exec.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import type { LabLayout } from "./layout.ts";
 import { runningProcess } from "#node/container/process.ts";
@@ -22,6 +15,12 @@ import type { LabProgram } from "./programs.ts";
 
 /** In the environment of everything that a lab starts: the lab's folder. */
 export const LAB_VARIABLE = "FAIRLEAD_LAB";
+
+/** In the environment of a program of a lab, and of what it starts: the program's name. */
+const PROGRAM_VARIABLE = "FAIRLEAD_PROGRAM";
+
+/** How the command line of a program of a lab ends, and that of what it starts does not. */
+const READY_FLAG = ["--ready-fd", "3"] as const;
 
 /** What is on disk of a program that was started. */
 export interface ProcessRecord {
@@ -52,14 +51,13 @@ export async function startProgram(
   signal: AbortSignal,
 ): Promise<void> {
   const { layout, launcher } = context;
-  await endUnready(layout, program.name, context.clock, signal);
   const log = layout.logOf(program.name);
   mkdirSync(dirname(log), { recursive: true });
   mkdirSync(layout.processes, { recursive: true });
   if (program.folder !== undefined) mkdirSync(program.folder, { recursive: true, mode: 0o700 });
   const output = openSync(log, "a", 0o600);
   const [node = "node", ...before] = launcher.command;
-  const args = [...before, ...program.args, "--ready-fd", "3"];
+  const args = [...before, ...program.args, ...READY_FLAG];
   const line =
     program.netns === undefined
       ? { command: node, args }
@@ -67,7 +65,7 @@ export async function startProgram(
   const child = start(line.command, line.args, {
     detached: true,
     stdio: ["ignore", output, output, "pipe"],
-    env: { ...launcher.env, [LAB_VARIABLE]: layout.root },
+    env: { ...launcher.env, [LAB_VARIABLE]: layout.root, [PROGRAM_VARIABLE]: program.name },
   });
   closeSync(output);
   const pid = child.pid;
@@ -117,22 +115,28 @@ function untilReady(pipe: Readable, clock: Clock, signal: AbortSignal): Promise<
   });
 }
 
-/** The command that started it was killed before the program served: nothing waits for it any more, and it may hold its address. */
-async function endUnready(
+/**
+ * Ends what runs of programs that are not known to serve: the command that started them was killed before they did, perhaps before
+ * it wrote their records. Nothing waits for them any more, and they may hold their addresses.
+ */
+export async function endUnready(
   layout: LabLayout,
-  program: string,
+  programs: readonly Pick<LabProgram, "name">[],
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
-  const record = readRecord(layout, program);
-  if (record?.isReady === false) await endProcesses([record.pid], 0, clock, signal);
+  const wanted = new Set(programs.map((it) => `${PROGRAM_VARIABLE}=${it.name}`));
+  const isUnready = (pid: number): boolean =>
+    stringsOf(pid, "environ").some((it) => wanted.has(it)) &&
+    sameJson(stringsOf(pid, "cmdline").slice(-READY_FLAG.length), READY_FLAG);
+  const pids = wanted.size === 0 ? [] : findLabProcesses(layout.root).filter(isUnready);
+  await endProcesses(pids, 0, clock, signal);
 }
 
 function writeRecord(file: string, pid: number, isReady: boolean): void {
   const startTicks = startTicksOf(pid);
   if (startTicks === undefined) return;
-  writeFileSync(`${file}.new`, JSON.stringify({ pid, startTicks, isReady } satisfies ProcessRecord));
-  renameSync(`${file}.new`, file);
+  replaceFileSync(file, JSON.stringify({ pid, startTicks, isReady } satisfies ProcessRecord));
 }
 
 /** What is known of a program that lives. */
@@ -167,13 +171,16 @@ export function findLabProcesses(root: string): readonly number[] {
   return readdirSync("/proc")
     .map(Number)
     .filter((pid) => Number.isInteger(pid) && pid !== process.pid)
-    .filter((pid) => {
-      try {
-        return readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(wanted);
-      } catch {
-        return false;
-      }
-    });
+    .filter((pid) => stringsOf(pid, "environ").includes(wanted));
+}
+
+/** What a file of /proc/PID lists (proc_pid_environ(5)); nothing for a process that is gone or whose files are not readable. */
+function stringsOf(pid: number, file: "environ" | "cmdline"): readonly string[] {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, "utf8").split("\0").slice(0, -1);
+  } catch {
+    return [];
+  }
 }
 
 /** Sends a signal; a process that is gone is not an error. */

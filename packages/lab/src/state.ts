@@ -8,11 +8,11 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
 import { dirname } from "node:path";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
@@ -57,8 +57,7 @@ export function requireState(layout: LabLayout, name: string): LabState {
 }
 
 export function writeState(layout: LabLayout, state: LabState): void {
-  writeFileSync(`${layout.stateFile}.new`, `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600 });
-  renameSync(`${layout.stateFile}.new`, layout.stateFile);
+  replaceFileSync(layout.stateFile, `${JSON.stringify(state, null, 2)}\n`);
 }
 
 /** Names of the labs that have a folder. */

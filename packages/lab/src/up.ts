@@ -18,7 +18,7 @@ import { applyCoreDns } from "./core-dns.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
 import { chooseBlock, isTmpfs, raiseInotifyLimit } from "./machine.ts";
 import { endStrays } from "./strays.ts";
-import { isServing, type Launcher, startProgram } from "./processes.ts";
+import { endUnready, isServing, type Launcher, startProgram } from "./processes.ts";
 import { extrasOf, KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
 import { blocksOfLabs, type LabState, readState, writeState } from "./state.ts";
 import {
@@ -136,6 +136,7 @@ export async function startMissing(
   const missing = planPrograms(topology, layout).filter(
     (it) => (only?.(it) ?? true) && !isServing(layout, it.name),
   );
+  await endUnready(layout, missing, context.clock, signal);
   const of = (stage: LabProgram["stage"]): readonly LabProgram[] =>
     missing.filter((it) => it.stage === stage);
   const [wires, servers, rest] = [of("wire"), of("apiserver"), of("rest")];

@@ -3,17 +3,28 @@
  * every lab command continues inside it.
  */
 
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
-import { endProcesses, LAB_VARIABLE, signalProcess, startTicksOf } from "@fairlead/lab/processes.ts";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
+import {
+  endProcesses,
+  findLabProcesses,
+  LAB_VARIABLE,
+  signalProcess,
+  startTicksOf,
+} from "@fairlead/lab/processes.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
-import { makeStateRoot } from "@fairlead/lab/state.ts";
+import { lockLab, makeStateRoot } from "@fairlead/lab/state.ts";
 import { ownCommand } from "@fairlead/base/program/self.ts";
 import { stateRoot } from "./context.ts";
 
-const HOLDER_FILE = ".user-namespace.json";
+/** Of the files of the holder: its record and the lock under which it is started. */
+const HOLDER = ".user-namespace";
+const HOLDER_FILE = `${HOLDER}.json`;
+/** How long a holder that was left behind may take to end. Unit: milliseconds. It is killed, so the kernel alone decides. */
+const END_TIMEOUT_MS = 5000;
 
 /** Holds the namespaces until it is ended; loopback is up, so that what listens there answers. */
 const HOLDER_SCRIPT = "ip link set dev lo up && echo ready && exec sleep infinity";
@@ -75,7 +86,7 @@ export async function inOwnNamespace(otherwise?: "start it"): Promise<boolean> {
 /** Ends the holder once no lab is left; called inside. */
 export function leaveUserNamespace(root: string): void {
   if (!isInUserNamespace() || !existsSync(root)) return;
-  if (readdirSync(root).some((it) => it !== HOLDER_FILE)) return;
+  if (readdirSync(root).some((it) => !it.startsWith(`${HOLDER}.`))) return;
   const holder = findHolder(root);
   rmSync(root, { recursive: true, force: true });
   if (holder !== undefined) signalProcess(holder.pid, "SIGTERM");
@@ -92,6 +103,11 @@ function findHolder(root: string): Holder | undefined {
 
 async function startHolder(root: string): Promise<Holder> {
   makeStateRoot(root, 0o700);
+  using _lock = await lockLab(root, HOLDER, { clock: systemClock, signal: AbortSignal.timeout(60_000) });
+  // Another command may have started it in the meantime; one that was killed may have started it without a record.
+  const found = findHolder(root);
+  if (found !== undefined) return found;
+  await endProcesses(findLabProcesses(root), 0, systemClock, AbortSignal.timeout(END_TIMEOUT_MS));
   const flags = ["--user", "--map-root-user", "--mount", "--net"];
   const probe = await exec("unshare", [...flags, "true"], { allowFailure: true });
   if (probe.exitCode !== 0) {
@@ -117,11 +133,11 @@ async function startHolder(root: string): Promise<Holder> {
   const pid = child.pid ?? 0;
   const startTicks = startTicksOf(pid);
   if (startTicks === undefined) {
-    await endProcesses([pid], 0, systemClock, AbortSignal.timeout(1000));
+    await endProcesses([pid], 0, systemClock, AbortSignal.timeout(END_TIMEOUT_MS));
     throw new FleetError("LAB_UNSUPPORTED", "the process that holds the user namespace exited");
   }
   const holder = { pid, startTicks };
-  writeFileSync(join(root, HOLDER_FILE), JSON.stringify(holder), { mode: 0o600 });
+  replaceFileSync(join(root, HOLDER_FILE), JSON.stringify(holder));
   return holder;
 }
 

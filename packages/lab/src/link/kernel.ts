@@ -1,7 +1,8 @@
 /** Gives links their conditions in the kernel: what is there already stays as it is. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { runIpLines } from "@fairlead/os/iproute/driver.ts";
@@ -24,7 +25,7 @@ export async function applyDevices(
   const conditions = topology.conditions?.[link.name] ?? {};
   const file = layout.delayFile(link.name);
   mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, String(conditions.delayMs ?? 0));
+  replaceFileSync(file, String(conditions.delayMs ?? 0));
   const mtu = conditions.mtu ?? DEFAULT_MTU;
   for (const { netns, device } of link.ends) {
     await runIpLines([setLink(device, { mtu })], { netns: layout.netnsOf(netns), signal });

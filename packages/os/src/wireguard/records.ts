@@ -1,6 +1,7 @@
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isObject } from "@fairlead/base/json.ts";
+import { writeSecretFile } from "@fairlead/base/pki/files.ts";
 import type { EndpointRecords } from "./driver.ts";
 
 /** Records as files `NAME.endpoints` in a folder. A file that is absent or damaged is an empty record. */
@@ -15,10 +16,7 @@ export function fileRecords(folder: string): EndpointRecords {
       const file = fileOf(name);
       if (endpoints.size === 0) return rm(file, { force: true });
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      // Another agent may write at the same time.
-      const draft = `${file}.${process.pid}`;
-      await writeFile(draft, JSON.stringify(Object.fromEntries(endpoints)), { mode: 0o600 });
-      return rename(draft, file);
+      return writeSecretFile(file, JSON.stringify(Object.fromEntries(endpoints)));
     },
   };
 }

@@ -5,6 +5,9 @@ import { parseStat, type ProcessIdentity } from "./process.ts";
 
 /** The folder of one container: all that is known of it, for this kubelet and the next. */
 
+/** Written when all else of the folder is: what {@link readRecord} reads. */
+export const RECORD_FILE = "record.json";
+
 /** Identity of a container. */
 export interface ContainerId {
   readonly podUid: string;
@@ -54,7 +57,7 @@ export function readShimReport(folder: string): ShimReport {
 
 /** The record that the kubelet wrote when it made the folder; undefined for a folder that was not finished. */
 export function readRecord(folder: string): ContainerRecord | undefined {
-  const text = readTimed(join(folder, "record.json"))?.text;
+  const text = readTimed(join(folder, RECORD_FILE))?.text;
   if (text === undefined) return undefined;
   const value: unknown = JSON.parse(text);
   if (!isObject(value) || typeof value["name"] !== "string" || typeof value["attempt"] !== "number")

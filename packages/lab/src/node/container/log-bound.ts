@@ -1,5 +1,6 @@
-import { closeSync, existsSync, openSync, readFileSync, readSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import { exec } from "@fairlead/base/exec.ts";
 
 /**
@@ -31,8 +32,7 @@ export function isTooLong(folder: string, end: number): boolean {
 export async function trimLog(folder: string, end: number): Promise<void> {
   const log = join(folder, "log");
   const start = lineAfter(log, end - KEPT_BYTES);
-  writeFileSync(join(folder, `${START_FILE}.new`), String(start));
-  renameSync(join(folder, `${START_FILE}.new`), join(folder, START_FILE));
+  replaceFileSync(join(folder, START_FILE), String(start), 0o644);
   trimTimes(folder, start);
   await exec("fallocate", ["--punch-hole", "--offset", "0", "--length", String(start), log]);
 }
@@ -48,8 +48,7 @@ function trimTimes(folder: string, start: number): void {
       lines.findLastIndex((it) => it !== "" && Number.parseInt(it, 10) <= start),
     ),
   );
-  writeFileSync(`${path}.new`, kept.join("\n"));
-  renameSync(`${path}.new`, path);
+  replaceFileSync(path, kept.join("\n"), 0o644);
 }
 
 /** Where the first line begins at `offset` or within 64 KiB after it. */

@@ -1,9 +1,10 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import { SCRIPT_FOLDER } from "#images/catalogue.ts";
 import { type Identity, identityCommand } from "../pod/identity.ts";
 import { EXEC_CONTEXT_FILE } from "./exec-context.ts";
-import type { ContainerRecord } from "./folder.ts";
+import { type ContainerRecord, RECORD_FILE } from "./folder.ts";
 import { type BindMount, type KernelFiles, planRoot, readOnlyFolders } from "./root.ts";
 import { renderWords } from "./shim.ts";
 import { TERMINATION_FILE } from "./termination.ts";
@@ -86,7 +87,6 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
       workingDir: spec.workingDir,
       shimEnv: options.shimEnv,
     }),
-    "record.json": JSON.stringify(record),
     log: "",
     ...(options.terminal === undefined ? {} : { terminal: options.terminal }),
     ...(spec.stdinOnce ? { "stdin-once": "" } : {}),
@@ -95,6 +95,8 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   // Writable for any user that the program runs as.
   writeFileSync(join(folder, TERMINATION_FILE), "", { mode: 0o666 });
   chmodSync(join(folder, TERMINATION_FILE), 0o666);
+  // Last and as a whole: a folder without it was not finished, and is removed.
+  replaceFileSync(join(folder, RECORD_FILE), JSON.stringify(record));
 }
 
 function writeScripts(folder: string, scripts: readonly (readonly [name: string, text: string])[]): void {

@@ -8,11 +8,11 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
-  writeFileSync,
 } from "node:fs";
 import { Socket } from "node:net";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
@@ -143,7 +143,7 @@ export class ContainerRuntime implements Disposable {
     const reported = await readUntilStarted(holder.stdio[3] as Readable);
     if (!reported.endsWith(STARTED)) {
       await ended;
-      writeFileSync(
+      replaceFileSync(
         join(folder, "start-error"),
         reported.trim() || "the container ended while it was being set up",
       );
@@ -182,13 +182,13 @@ export class ContainerRuntime implements Disposable {
     const file = join(this.#options.dataDir, "boot");
     const now = readFileSync("/proc/sys/kernel/random/boot_id", "utf8");
     const before = existsSync(file) ? readFileSync(file, "utf8") : now;
-    writeFileSync(file, now);
+    replaceFileSync(file, now);
     return before === now;
   }
 
   #markLost(folder: string): void {
     const { exit, process } = readShimReport(folder);
-    if (exit === undefined && process !== undefined) writeFileSync(join(folder, "exit"), UNKNOWN_EXIT);
+    if (exit === undefined && process !== undefined) replaceFileSync(join(folder, "exit"), UNKNOWN_EXIT);
     rmSync(join(folder, "holder"), { force: true });
   }
 
@@ -248,7 +248,7 @@ export class ContainerRuntime implements Disposable {
     if (exit === undefined) {
       // Without a holder its exit code would be lost, so the container is ended.
       if (container.process !== undefined) signalProcess(container.process, "SIGKILL");
-      writeFileSync(join(folder, "exit"), UNKNOWN_EXIT);
+      replaceFileSync(join(folder, "exit"), UNKNOWN_EXIT);
       exit = exitOf(readShimReport(folder), folder, container);
     }
     const ended = { ...container, exit };

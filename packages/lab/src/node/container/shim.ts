@@ -1,5 +1,6 @@
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 
 /**
  * The shim: three POSIX shell scripts that hold a container, so that it, its log and its exit code outlive the kubelet.
@@ -208,9 +209,7 @@ export function installShim(folder: string): Shim {
     ["fork", FORK],
     ["enter", ENTER],
   ] as const) {
-    const path = join(folder, name);
-    writeFileSync(`${path}.new`, text, { mode: 0o700 });
-    renameSync(`${path}.new`, path);
+    replaceFileSync(join(folder, name), text, 0o700);
   }
   return { hold: join(folder, "hold") };
 }

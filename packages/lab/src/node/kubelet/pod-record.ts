@@ -1,5 +1,6 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import { isObject } from "@fairlead/base/json.ts";
 
 /** What a kubelet has to know of a pod that its API server may have forgotten: who it was, and what it holds. */
@@ -17,8 +18,7 @@ const FILE = "pod.json";
 export function writePodRecord(pods: string, record: PodRecord): void {
   const folder = join(pods, record.uid);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  writeFileSync(join(folder, `${FILE}.new`), JSON.stringify(record), { mode: 0o600 });
-  renameSync(join(folder, `${FILE}.new`), join(folder, FILE));
+  replaceFileSync(join(folder, FILE), JSON.stringify(record));
 }
 
 /** All pods that have a folder; a folder without a readable record holds nothing and is named by its uid alone. */

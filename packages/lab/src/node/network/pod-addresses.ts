@@ -1,5 +1,6 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import {
   formatAddress,
@@ -104,8 +105,7 @@ export class PodAddresses {
     const resting = this.#ranges.flatMap((it) => [...it.resting]);
     mkdirSync(dirname(this.#file), { recursive: true });
     const text = JSON.stringify(resting.map(([address, atMs]) => [formatAddress(address), atMs]));
-    writeFileSync(`${this.#file}.new`, text, { mode: 0o600 });
-    renameSync(`${this.#file}.new`, this.#file);
+    replaceFileSync(this.#file, text);
   }
 
   #choose({ cidr, allocator, resting }: Range, nowMs: number): IpAddress {
