@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
+import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { labLayout } from "@fairlead/lab/layout.ts";
 import { endProcesses, findLabProcesses, startTicksOf } from "@fairlead/lab/processes.ts";
 import { readState } from "@fairlead/lab/state.ts";
@@ -279,6 +280,47 @@ describeOnKernel("lab up that is interrupted", () => {
   it.each(sampleOf(MOMENTS_MS, [2]))(
     "by SIGKILL %d ms after its start leaves a lab that lab up completes and lab down removes",
     async (atMs) => interrupt("SIGKILL", { atMs }),
+  );
+});
+
+/** When `lab upgrade` is killed, counted from its report that it begins with the API server: until it has removed the former node. */
+const UPGRADE_MOMENTS_MS = Array.from({ length: 40 }, (_, at) => 60 * at);
+
+describeOnKernel("lab upgrade that is killed", () => {
+  let lab: Awaited<ReturnType<typeof startLab>>;
+  let release = "1.35";
+  beforeAll(async () => {
+    lab = await startLab({ name: STOP, members: 1, flags: ["--kubernetes-version", release] });
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  it.each(sampleOf(UPGRADE_MOMENTS_MS, [0, 2, 20]))(
+    "after %d ms leaves a cluster that another lab upgrade completes",
+    async (afterMs) => {
+      release = release === "1.35" ? "1.36" : "1.35";
+      const args = ["lab", "upgrade", "--name", STOP, "--kubernetes-version", release, "member-1"];
+      const child = start(`${checkout}bin/fairlead`, args, {
+        stdio: ["ignore", "pipe", "ignore"],
+        env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_STATE: lab.stateRoot },
+      });
+      const exited = new Promise((resolve) => void child.once("exit", resolve));
+      let timer: Disposable | undefined;
+      child.stdout?.on("data", () => {
+        timer ??= systemClock.after(afterMs, () => child.kill("SIGKILL"));
+      });
+      await exited;
+      timer?.[Symbol.dispose]();
+      await runFairlead(lab.stateRoot, args);
+      expect((await lab.lab("status")).stdout).toMatch(/member-1 .*6\/6/);
+      const version = JSON.parse((await lab.kubectl("member-1", ["get", "--raw", "/version"])).stdout) as {
+        gitVersion: string;
+      };
+      const { items } = await (await lab.client("member-1")).list(NODES);
+      const served = items.map((it) => it.status?.nodeInfo?.["kubeletVersion"]?.slice(0, 5));
+      expect([version.gitVersion.slice(0, 5), served]).toEqual([`v${release}`, [`v${release}`]]);
+      expect(items.map((it) => it.spec?.unschedulable ?? false)).toEqual([false]);
+      expect(readdirSync(join(lab.layout.root, "nodes"))).toEqual(items.map((it) => it.metadata.name));
+    },
   );
 });
 

@@ -171,6 +171,8 @@ describeOnKernel("a cluster of a lab", () => {
       await die(lab, UPGRADER);
     };
     await dieInDrain("one");
+    // As if it had died between the end and the start of the API server.
+    await die(lab, `${ONE}/apiserver`);
     await operation("one", "1.36.0", { stop: true });
     await revive(lab, UPGRADER);
     expect((await ended("one")).status?.operation?.state).toBe("Failed");

@@ -2,6 +2,7 @@
 
 import { rmSync } from "node:fs";
 import type { Clock } from "@fairlead/base/clock.ts";
+import { isObject } from "@fairlead/base/json.ts";
 import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { NODES, type Node } from "@fairlead/kube/api/core/v1/types.ts";
@@ -14,9 +15,9 @@ import { ensureClusterCredentials } from "./certificates.ts";
 import { drainNode, uncordonDrained } from "./drain-node.ts";
 import { killNode, type Lab } from "./faults.ts";
 import { nodeNetns } from "./places.ts";
-import { planPrograms } from "./programs.ts";
+import { type LabProgram, planPrograms } from "./programs.ts";
 import { endProcesses, forgetProcess, runningPid } from "./processes.ts";
-import type { LabState } from "./state.ts";
+import { type LabState, requireState } from "./state.ts";
 import type { LabCluster, LabNode, LabRelease } from "./topology.ts";
 import { unmountBelow } from "./teardown.ts";
 import { connectCluster, type Report, startMissing } from "./up.ts";
@@ -62,24 +63,30 @@ export async function upgradeCluster(
   try {
     if (parts !== "nodes") await upgrade.controlPlane();
     if (parts !== "control-plane") await upgrade.nodes();
-    else await uncordonNodes(lab, cluster, signal);
+    else await endUpgrade(lab, cluster, signal);
   } catch (error) {
     if (signal.aborted || hasCode(error, "OPTION_INVALID")) throw error;
-    await uncordonNodes(lab, cluster, signal).catch((why: unknown) =>
+    await endUpgrade(lab, cluster, signal).catch((why: unknown) =>
       steps.report(`nodes of ${cluster} stay cordoned: ${messageOf(why)}`),
     );
     throw error;
   }
 }
 
-/** Nodes that an upgrade cordoned, also an interrupted one, take pods again. */
-export async function uncordonNodes(
-  { layout, context }: Lab,
-  cluster: string,
-  signal: AbortSignal,
-): Promise<void> {
+/**
+ * The cluster serves as it is, whatever an upgrade was doing when it was interrupted: its API server runs, and nodes that the upgrade
+ * cordoned take pods again.
+ */
+export async function endUpgrade(lab: Lab, cluster: string, signal: AbortSignal): Promise<void> {
+  const { layout, context } = lab;
+  const { topology } = requireState(layout, lab.state.topology.spec.name);
+  await startMissing(topology, layout, context, { report: () => {}, signal, only: isApiServerOf(cluster) });
   await using client = await connectCluster({ name: cluster }, layout, context.log);
   await uncordonDrained(client, { signal });
+}
+
+function isApiServerOf(cluster: string): (program: LabProgram) => boolean {
+  return (it) => it.cluster === cluster && it.stage === "apiserver";
 }
 
 export interface UpgradeSteps {
@@ -136,7 +143,12 @@ class Upgrade {
   async controlPlane(): Promise<void> {
     const { release, name, nodes } = this.#cluster;
     const wanted = this.#options.release;
-    if (release === wanted) return;
+    if (release === wanted) {
+      // An interrupted upgrade may have ended it, or left it as it was.
+      await this.#start(isApiServerOf(name));
+      if (!(await this.#isServed(wanted))) await this.#restartApiServer(wanted);
+      return;
+    }
     const newer = nodes.find((it) => it.release > wanted);
     if (newer !== undefined && this.#options.parts === "control-plane")
       throw new FleetError(
@@ -159,14 +171,25 @@ class Upgrade {
   }
 
   async #restartApiServer(release: LabRelease): Promise<void> {
+    const isApiServer = isApiServerOf(this.#cluster.name);
     await this.#write({ release });
-    await this.#end((it) => it.name === `${this.#cluster.name}/apiserver`);
-    await this.#start((it) => it.name === `${this.#cluster.name}/apiserver`);
+    await this.#end(isApiServer);
+    await this.#start(isApiServer);
+  }
+
+  async #isServed(release: LabRelease): Promise<boolean> {
+    const { layout, context } = this.#lab;
+    const { signal } = this.#steps;
+    await using client = await connectCluster(this.#cluster, layout, context.log);
+    const answer = await client.request("GET", "/version", undefined, { signal });
+    return isObject(answer) && String(answer["gitVersion"]).startsWith(`v${release}.`);
   }
 
   async nodes(): Promise<void> {
     const { layout, context } = this.#lab;
     const { signal } = this.#steps;
+    // An interrupted upgrade may have left what was on the node that it removed.
+    if (this.#cluster.spare !== undefined) await this.#clear(this.#cluster.spare);
     await using client = await connectCluster(this.#cluster, layout, context.log);
     const next = this.#cluster.nodes.find((it) => it.release !== this.#options.release);
     // An interrupted upgrade to another release may have begun to drain another one.
@@ -260,27 +283,32 @@ class Upgrade {
 
   /** Routes leave the node before its namespace goes. */
   async #remove(old: LabNode): Promise<void> {
-    const { layout } = this.#lab;
-    const { signal } = this.#steps;
-    const programs = planPrograms(this.#state.topology, layout).filter((it) => it.node === old.name);
     const nodes = this.#cluster.nodes.filter((it) => it.name !== old.name);
     await this.#write({ nodes, spare: old });
     await this.#buildNetwork();
-    await killNode(this.#lab, old, programs, signal);
-    await deleteNetns(layout.netnsOf(nodeNetns(old)), signal);
-    await unmountBelow(layout.node(old.name), signal);
-    rmSync(layout.node(old.name), { recursive: true, force: true });
+    await this.#clear(old);
   }
 
-  async #end(only: (program: ReturnType<typeof planPrograms>[number]) => boolean): Promise<void> {
+  /** Removes what is on a node that is not part of the cluster any more: processes, namespace, mounts and files. */
+  async #clear(node: LabNode): Promise<void> {
+    const { layout } = this.#lab;
+    const { signal } = this.#steps;
+    await killNode(this.#lab, node, [], signal);
+    await deleteNetns(layout.netnsOf(nodeNetns(node)), signal);
+    await unmountBelow(layout.node(node.name), signal);
+    rmSync(layout.node(node.name), { recursive: true, force: true });
+  }
+
+  async #end(only: (program: LabProgram) => boolean): Promise<void> {
     const { layout } = this.#lab;
     const programs = planPrograms(this.#state.topology, layout).filter(only);
     const pids = programs.map((it) => runningPid(layout, it.name)).filter((it) => it !== undefined);
-    await endProcesses(pids, GRACE_MS, this.#clock, this.#steps.signal);
+    // Forgotten first: while it ends it does not count as one that serves, also if this upgrade is interrupted.
     for (const it of programs) forgetProcess(layout, it.name);
+    await endProcesses(pids, GRACE_MS, this.#clock, this.#steps.signal);
   }
 
-  async #start(only: (program: ReturnType<typeof planPrograms>[number]) => boolean): Promise<void> {
+  async #start(only: (program: LabProgram) => boolean): Promise<void> {
     const { layout, context } = this.#lab;
     const { signal } = this.#steps;
     await startMissing(this.#state.topology, layout, context, { report: () => {}, signal, only });

@@ -17,12 +17,7 @@ import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { lockLab, requireState, writeState } from "@fairlead/lab/state.ts";
 import { LAB_RELEASES, type LabRelease } from "@fairlead/lab/topology.ts";
-import {
-  type ChangeState,
-  uncordonNodes,
-  upgradeCluster,
-  type UpgradeOptions,
-} from "@fairlead/lab/upgrade.ts";
+import { type ChangeState, endUpgrade, upgradeCluster, type UpgradeOptions } from "@fairlead/lab/upgrade.ts";
 import { openLab } from "#lab/context.ts";
 
 type Operation = NonNullable<ClusterUpgradeStatus["operation"]>;
@@ -63,7 +58,7 @@ export function createUpgrader(hub: KubeClient, folder: string, deps: RuntimeDep
         if (before?.id === id && before.state !== "Running") return;
         // No pass carries it out: two for one key never run at the same time. A process that is gone may have begun it.
         if (operation.stop === true) {
-          await leaveNodes(folder, upgrade.metadata.name, signal);
+          await leaveUpgrade(folder, upgrade.metadata.name, signal);
           return report(upgrade, { id, state: "Failed", message: STOPPED_MESSAGE }, signal);
         }
         // Taken as it was read: a conflict if the hub withdraws it in the same moment.
@@ -107,9 +102,9 @@ function isToStop(id: string, upgrade: ClusterUpgrade | undefined): boolean {
 }
 
 /** Tried again while the cluster does not answer. */
-async function leaveNodes(folder: string, cluster: string, signal: AbortSignal): Promise<void> {
+async function leaveUpgrade(folder: string, cluster: string, signal: AbortSignal): Promise<void> {
   try {
-    await uncordonNodes(openLab(basename(folder), dirname(folder)), cluster, signal);
+    await endUpgrade(openLab(basename(folder), dirname(folder)), cluster, signal);
   } catch (error) {
     // Without the cluster nothing is left to do.
     if (signal.aborted || !(error instanceof FleetError) || error.retriable) throw error;
