@@ -1,16 +1,17 @@
 import type { IncomingMessage } from "node:http";
 import { request as secureRequest } from "node:https";
 import type { Duplex } from "node:stream";
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
-import type { Container } from "@fairlead/kube/api/core/v1/types.ts";
-import { MAX_LOG_BYTES } from "@fairlead/lab/node/container/log-bound.ts";
+import type { Container, Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { LOG_TIMES_FILE, MAX_LOG_BYTES } from "@fairlead/lab/node/container/log-bound.ts";
 import { decodeFrame, encodeData, encodeSynStream } from "@fairlead/lab/node/server/spdy/frames.ts";
 import { HeaderWriter } from "@fairlead/lab/node/server/spdy/header-block.ts";
 import { issueAuthority, issueClientCertificate } from "@fairlead/base/pki/issue.ts";
 import { ensureClusterPki } from "@fairlead/base/pki/cluster.ts";
+import { found } from "../support/lab-fixture.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { ECHO, IDLE, NodeWorld, script } from "./node-world.ts";
 
@@ -308,6 +309,19 @@ describeOnKernel("the kubelet's server, through the API server", () => {
         /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z 1000\n$/,
       );
       await world.deletePod("lines");
+    });
+
+    it("have times, also those of a container that ended before the kubelet looked at it", async () => {
+      await world.createPod("brief", [script("echo said")], { restartPolicy: "Never" });
+      const isOver = (it: Pod | undefined): boolean => it?.status?.phase === "Succeeded";
+      const pod = found(await world.until("brief", isOver));
+      await world.killNode();
+      rmSync(join(world.runFolder(pod, "main"), LOG_TIMES_FILE));
+      await world.startNode();
+      const at = "/api/v1/namespaces/default/pods/brief/log";
+      expect((await get(`${at}?sinceSeconds=3600`)).text).toBe("said\n");
+      expect((await get(`${at}?timestamps=true`)).text).toMatch(/^20.*Z said\n$/);
+      await world.deletePod("brief");
     });
 
     it("are followed to the container's end", async () => {

@@ -221,7 +221,10 @@ export class ContainerRuntime implements Disposable {
       view = { ...record, folder, process, startedAtMs, exit: exitOf(report, folder, record) };
     } else return undefined;
     this.#containers.set(folder, view);
-    if (view.exit === undefined) this.#logTimes.set(folder, watchLogTimes(folder, this.#options.clock));
+    const times = watchLogTimes(folder, this.#options.clock);
+    if (view.exit === undefined) this.#logTimes.set(folder, times);
+    // One that ended before it was looked at has written, too.
+    else times[Symbol.dispose]();
     return view;
   }
 
