@@ -14,11 +14,19 @@ import {
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { localUpgrader } from "@fairlead/fleet/updates/engines/local.ts";
 import { CRON_JOBS, type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { deploy, ensureNamespace, exportBy, startFleet, type TestFleet } from "../support/fleet.ts";
+import {
+  deploy,
+  ensureNamespace,
+  exportBy,
+  PATIENCE_MS,
+  startFleet,
+  type TestFleet,
+} from "../support/fleet.ts";
 import { SteppedClock } from "../support/stepped-clock.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
@@ -270,6 +278,48 @@ describe("an update run", () => {
       objectKey(mailboxOf("b"), "b"),
       (it) => it.spec.probes === undefined && it.status?.flows === undefined,
     );
+  });
+
+  it("that is deleted while its member is away is not begun when the member is back, and finishes if it has begun", async () => {
+    const key = objectKey(mailboxOf("b"), "b");
+    const upgrade = (isSo: (it: ClusterUpgrade) => boolean) =>
+      eventuallyOne(hub(), CLUSTER_UPGRADES, key, isSo);
+    const agent = fleet.agents.get("b");
+    await setNode("b", older);
+    await upgrade((it) => it.status?.nodes?.[0]?.kubernetesVersion === older);
+    for (const isBegun of [false, true]) {
+      await agent?.stop();
+      const { metadata } = await hub().create(UPDATE_RUNS, {
+        metadata: { name: "away" },
+        spec: {
+          strategy: { stages: [{ name: "one", groups: [{ name: "b" }] }] },
+          managedClusterUpdate: { upgrade: { type: "Full", kubernetesVersion: version } },
+          state: "Run",
+        },
+      });
+      const id = `${metadata.uid}-1`;
+      await upgrade((it) => it.spec.operation?.id === id);
+      if (isBegun) {
+        // The member begins and dies before it reports so.
+        const upgrader = localUpgrader("Job:upgrade", fleet.client("b"), () => Promise.resolve({}));
+        const target = { type: "Full" as const, kubernetesVersion: version };
+        await upgrader.start({ id, target }, AbortSignal.timeout(PATIENCE_MS));
+      }
+      await hub().delete(UPDATE_RUNS, objectKey(undefined, "away"));
+      await upgrade((it) => it.spec.operation?.withdrawn === true);
+      agent?.start();
+      const { status } = await upgrade((it) => it.status?.operation?.id === id);
+      expect(status?.operation?.state).toBe(isBegun ? "Running" : "Failed");
+      const jobs = (await fleet.client("b").list(JOBS)).items.filter(
+        (it) => it.metadata.annotations?.["fairlead.dev/upgrade-operation"] === id,
+      );
+      expect(jobs).toHaveLength(isBegun ? 1 : 0);
+      for (const job of jobs) {
+        await setNode("b", version);
+        await endJob("b", job, "Complete");
+        await upgrade((it) => it.status?.operation?.state === "Succeeded");
+      }
+    }
   });
 
   it("that is deleted before a program has taken its upgrade leaves the member to the next run at once; what a program has taken continues", async () => {

@@ -261,6 +261,9 @@ export const OPERATION = object(
     "target!": TARGET,
     rollback: bool("The target is what the member had before."),
     stop: bool("Ends the operation where the engine can. What it has begun may finish."),
+    withdrawn: bool(
+      "No run carries it out any more: an engine in the member finishes what it has begun, and begins nothing.",
+    ),
   },
   "What to do. Absent: the member only reports.",
 );

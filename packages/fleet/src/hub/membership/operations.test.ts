@@ -92,11 +92,29 @@ describe("an operation that no run carries out", () => {
     expect(await operation()).toEqual(OPERATION);
   });
 
-  it("continues in a member that carries it out itself: it may have begun before it reports so", async () => {
+  it("is not begun by a member that carries it out itself, and continues there if it has begun before the member reports so", async () => {
     ask("Job:upgrade");
     await sync();
     await withdraw();
+    expect(await operation()).toEqual({ ...OPERATION, withdrawn: true });
+  });
+
+  it("continues in a member that has reported it", async () => {
+    ask("Job:upgrade");
+    await report("Running");
+    await sync();
+    await withdraw();
     expect(await operation()).toEqual(OPERATION);
+  });
+
+  it("is withdrawn once", async () => {
+    ask("Job:upgrade");
+    await sync();
+    await withdraw();
+    const { resourceVersion } = (await client.get(CLUSTER_UPGRADES, KEY)).metadata;
+    await informers.clusterUpgrades.synced(stop.signal);
+    await withdraw();
+    expect((await client.get(CLUSTER_UPGRADES, KEY)).metadata.resourceVersion).toBe(resourceVersion);
   });
 });
 

@@ -2,7 +2,7 @@ import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { CLUSTER_UPGRADES, UPDATE_RUNS, type UpdateRun } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { carriesOut, endedOperations } from "#updates/clusters/needs.ts";
-import { untakenOperation } from "#updates/engines/external.ts";
+import { withdrawn } from "#updates/engines/external.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
@@ -53,8 +53,9 @@ export async function isAbandoned(
 }
 
 /**
- * Stops the operation that no run wants and no program has taken. If a program takes it in the same moment, one of the two writes
- * is a conflict. It is not removed: a program that does not take operations by their resourceVersion has to see that it is to end.
+ * Withdraws the operation that no run wants and nothing has reported: a program that has not taken it and a member that has not begun
+ * leave it alone. If a program takes it in the same moment, one of the two writes is a conflict. It is not removed: a program that does
+ * not take operations by their resourceVersion has to see that it is to end.
  *
  * @throws {FleetError} `API_CONFLICT` if the ClusterUpgrade was changed in the meantime: decide again.
  */
@@ -62,8 +63,8 @@ export async function withdrawOperation(parts: Parts, member: string, signal: Ab
   const { client, informers } = parts;
   const namespace = mailboxOf(member);
   const upgrade = informers.clusterUpgrades.store.get(objectKey(namespace, member));
-  const operation = upgrade && untakenOperation(upgrade);
-  if (upgrade === undefined || operation === undefined || operation.stop === true) return;
+  const operation = upgrade && withdrawn(upgrade);
+  if (upgrade === undefined || operation === undefined) return;
   if (!(await isAbandoned(parts, member, operation.id, signal))) return;
   const { resourceVersion } = upgrade.metadata;
   // Applied as a whole, as update runs do.
@@ -71,7 +72,7 @@ export async function withdrawOperation(parts: Parts, member: string, signal: Ab
     current: upgrade,
     desired: {
       metadata: { namespace, name: member, ...defined({ resourceVersion }) },
-      spec: { ...upgrade.spec, operation: { ...operation, stop: true } },
+      spec: { ...upgrade.spec, operation },
     },
     fieldManager: HUB_MANAGER,
     signal,

@@ -159,7 +159,7 @@ async function carryOut(
   const status = await attempt(operation, read, signal, async () => {
     const upgrader = localUpgrader(engine, session.local, read);
     const observed = await upgrader.observe(operation, signal);
-    if (observed.operation === undefined && operation.stop === true)
+    if (observed.operation === undefined && (operation.stop === true || operation.withdrawn === true))
       return { ...observed, operation: { id: operation.id, state: "Failed", message: STOPPED_MESSAGE } };
     if (observed.operation !== undefined && operation.stop !== true) return observed;
     await (operation.stop === true ? upgrader.stop(operation, signal) : upgrader.start(operation, signal));

@@ -416,6 +416,8 @@ export interface ClusterUpgrade extends KubeObject {
       rollback?: boolean;
       /** Ends the operation where the engine can; what it has begun may finish. */
       stop?: boolean;
+      /** No run carries it out any more: an engine in the member finishes what it has begun, and begins nothing. */
+      withdrawn?: boolean;
     };
     /** Whether measurements are reported. */
     measure?: boolean;
