@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -73,6 +73,36 @@ describe.skipIf(!isRoot)("the network of a lab (needs root)", () => {
     await buildNetwork(topology, layout, signal);
     expect(await routes()).toBe(first);
     expect(await canReach(nodeNetns(node(1, 0)), node(2, 0).address.v4)).toBe(true);
+  });
+
+  it("gives a node its link again if the kernel removes the former one while it is looked at", async () => {
+    const lost = node(1, 0);
+    using defer = new DisposableStack();
+    const bin = mkdtempSync(join(tmpdir(), "fairlead-test-"));
+    const path = process.env["PATH"] ?? "";
+    // As if the kernel had ended the former namespace just before.
+    const script = [
+      "#!/bin/sh",
+      `PATH=${path}`,
+      'if [ "$*" != "-batch -" ]; then exec ip "$@"; fi',
+      "lines=$(cat)",
+      'case "$lines" in "link del"*) echo "$lines" | ip -batch -; touch "$0.done" ;; esac',
+      'echo "$lines" | ip -batch -',
+    ];
+    try {
+      writeFileSync(join(bin, "ip"), `${script.join("\n")}\n`, { mode: 0o755 });
+      // The file that is open keeps the namespace, and both ends of the link.
+      const file = openSync(layout.netnsOf(nodeNetns(lost)), "r");
+      defer.defer(() => closeSync(file));
+      await exec("umount", ["--lazy", "--", layout.netnsOf(nodeNetns(lost))]);
+      process.env["PATH"] = `${bin}:${path}`;
+      await buildNetwork(topology, layout, signal);
+    } finally {
+      process.env["PATH"] = path;
+    }
+    expect(existsSync(join(bin, "ip.done"))).toBe(true);
+    rmSync(bin, { recursive: true });
+    expect(await canReach(nodeNetns(lost), node(2, 0).address.v4)).toBe(true);
   });
 
   it("stays when a lab of the same name in another folder is taken down", async () => {

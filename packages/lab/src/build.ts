@@ -2,10 +2,9 @@
 
 import { existsSync, mkdirSync } from "node:fs";
 import { exec } from "@fairlead/base/exec.ts";
-import { runIpLines } from "@fairlead/os/iproute/driver.ts";
+import { deleteDevice, runIpLines } from "@fairlead/os/iproute/driver.ts";
 import {
   addVethPair,
-  deleteLink,
   type IpLine,
   type LinkEnd,
   replaceAddress,
@@ -94,7 +93,7 @@ async function addLinks(
     if (living.every(Boolean)) continue;
     // An end by itself leads into a namespace that lost its name.
     for (const end of ends.filter((_, at) => living[at]))
-      await runIpLines([deleteLink(end.device)], { ...inNamespace(end.netns, layout), signal });
+      await deleteDevice(end.device, { ...inNamespace(end.netns, layout), signal });
     missing.push(linkLine({ a, b }, layout));
   }
   await runIpLines(missing, { signal });

@@ -4,6 +4,7 @@ import { exec } from "@fairlead/base/exec.ts";
 import { type BridgeLine, diffForwarding, parseForwarding } from "./fdb.ts";
 import { objects, textOf } from "./json.ts";
 import type { IpLine } from "./line.ts";
+import { deleteLink } from "./lines.ts";
 import { parseNextHops } from "./nexthops.ts";
 import { type FamilyTexts, type Link, parseLinks, parseNetwork } from "./parse.ts";
 import { parseRules } from "./rules.ts";
@@ -35,6 +36,21 @@ export interface NetworkOptions extends IpOptions {
 export async function runIpLines(lines: readonly IpLine[], options: IpOptions): Promise<void> {
   for (const { flags, batch } of batches(lines))
     await run("ip", [...flags, "-batch", "-"], options, `${batch.join("\n")}\n`);
+}
+
+/**
+ * Deletes a device that may be there. The kernel may delete it at the same time: it ends a network namespace, with the links into it,
+ * some time after its last user.
+ *
+ * @throws {FleetError} `EXEC_FAILED` if it is still there.
+ */
+export async function deleteDevice(device: string, options: IpOptions): Promise<void> {
+  if ((await readLink(device, options)) === undefined) return;
+  try {
+    await runIpLines([deleteLink(device)], options);
+  } catch (error) {
+    if ((await readLink(device, options)) !== undefined) throw error;
+  }
 }
 
 const IPV6 = "-6 ";

@@ -1,7 +1,7 @@
 import { defined } from "@fairlead/base/defined.ts";
-import { type IpOptions, readLink, runIpLines } from "./driver.ts";
+import { deleteDevice, type IpOptions, readLink, runIpLines } from "./driver.ts";
 import { type IpLine, line } from "./line.ts";
-import { deleteLink, setLink } from "./lines.ts";
+import { setLink } from "./lines.ts";
 import type { Link } from "./parse.ts";
 import { addressWord, deviceWord, hardwareWord, mtuWord, netnsWord, numberWord } from "./words.ts";
 
@@ -48,7 +48,7 @@ export async function applyVxlan(vxlan: VxlanDevice, options: VxlanOptions): Pro
   if (link !== undefined && isSame(link, vxlan)) {
     if (link.isUp && link.mtu === vxlan.mtu) return false;
   } else {
-    if (link !== undefined) await runIpLines([deleteLink(vxlan.device)], inside);
+    if (link !== undefined) await deleteDevice(vxlan.device, inside);
     await runIpLines([addVxlan(vxlan, netns)], { signal, ...defined({ netns: birthNetns }) });
   }
   const { device, mtu } = vxlan;

@@ -1,8 +1,8 @@
 import { hasCode } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
-import { runIpLines } from "#iproute/driver.ts";
+import { deleteDevice, runIpLines } from "#iproute/driver.ts";
 import { LinkReader } from "#iproute/link-reader.ts";
-import { addWireguard, deleteLink, setLink } from "#iproute/lines.ts";
+import { addWireguard, setLink } from "#iproute/lines.ts";
 import type { Link } from "#iproute/parse.ts";
 import type { WireguardDriver } from "./driver.ts";
 import type { WireguardOptions } from "./options.ts";
@@ -40,7 +40,7 @@ export function createKernelDriver(options: WireguardOptions): WireguardDriver {
     },
     change: (name, change, signal) => changeByWg(name, change, { netns, signal }),
     async remove(name, signal) {
-      if ((await find(name, signal)) !== undefined) await runIpLines([deleteLink(name)], { netns, signal });
+      await deleteDevice(name, { netns, signal });
     },
     [Symbol.dispose]() {},
   };

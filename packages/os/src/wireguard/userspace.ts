@@ -5,9 +5,9 @@ import { delay } from "@fairlead/base/clock.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { start } from "@fairlead/base/exec.ts";
-import { runIpLines } from "#iproute/driver.ts";
+import { deleteDevice, runIpLines } from "#iproute/driver.ts";
 import { LinkReader } from "#iproute/link-reader.ts";
-import { deleteLink, moveLink, setLink } from "#iproute/lines.ts";
+import { moveLink, setLink } from "#iproute/lines.ts";
 import type { Link } from "#iproute/parse.ts";
 import { deviceWord } from "#iproute/words.ts";
 import { type CommandLine, inNetns } from "#netns/netns.ts";
@@ -136,7 +136,7 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
       watches.delete(name);
       const link = await find(name, netns, signal);
       // Without its device the process ends, even one that hangs. A device of another kind is not its device.
-      if (link?.kind === "tun") await runIpLines([deleteLink(name)], { netns, signal });
+      if (link?.kind === "tun") await deleteDevice(name, { netns, signal });
       for (const file of [socketOf(folder, name), logOf(folder, name)]) await rm(file, { force: true });
     },
     [Symbol.dispose]() {

@@ -1,7 +1,6 @@
 import { exec } from "@fairlead/base/exec.ts";
 import { sameJson } from "@fairlead/base/json.ts";
-import { applyNetwork, runIpLines } from "@fairlead/os/iproute/driver.ts";
-import { deleteLink } from "@fairlead/os/iproute/lines.ts";
+import { applyNetwork, deleteDevice, runIpLines } from "@fairlead/os/iproute/driver.ts";
 import type { NetworkState } from "@fairlead/os/iproute/state.ts";
 import { applyVxlan } from "@fairlead/os/iproute/vxlan.ts";
 import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
@@ -80,8 +79,7 @@ export class FleetKernel {
     this.#network = undefined;
     const netns = this.#options.fleetNetns;
     if (vxlan !== undefined) await applyVxlan(vxlan, { netns, signal });
-    else if (await hasDevice(VXLAN_DEVICE, netns, signal))
-      await runIpLines([deleteLink(VXLAN_DEVICE)], { netns, signal });
+    else await deleteDevice(VXLAN_DEVICE, { netns, signal });
     const devices = [NODE_DEVICE, ...tunnels, ...(vxlan === undefined ? [] : [VXLAN_DEVICE])];
     await applyNetwork(devices, network, {
       netns,
@@ -107,10 +105,8 @@ export class FleetKernel {
     const netns = this.#options.fleetNetns;
     await this.#applyHostTable(undefined, signal);
     // The namespace lives on while a socket in it is open, and the device would keep the number and port of the node.
-    if (await hasDevice(VXLAN_DEVICE, netns, signal))
-      await runIpLines([deleteLink(VXLAN_DEVICE)], { netns, signal });
-    if (await hasDevice(HOST_DEVICE, undefined, signal))
-      await runIpLines([deleteLink(HOST_DEVICE)], { signal });
+    if (await hasDevice(VXLAN_DEVICE, netns, signal)) await deleteDevice(VXLAN_DEVICE, { netns, signal });
+    await deleteDevice(HOST_DEVICE, { signal });
     await deleteNetns(netns, signal);
   }
 
@@ -128,7 +124,7 @@ export class FleetKernel {
     ];
     if (!ends.every(Boolean)) {
       // An end by itself leads into a namespace that lost its name.
-      if (ends[0] === true) await runIpLines([deleteLink(HOST_DEVICE)], { signal });
+      if (ends[0] === true) await deleteDevice(HOST_DEVICE, { signal });
       await runIpLines(createHostLink(nodeName, fleetNetns), { signal });
     }
     await runIpLines(raiseLink(HOST_DEVICE), { signal });

@@ -1,6 +1,6 @@
 import { FleetError } from "@fairlead/base/errors.ts";
-import { applyNetwork, readLinks, runIpLines } from "@fairlead/os/iproute/driver.ts";
-import { addVethPair, deleteLink, setLink } from "@fairlead/os/iproute/lines.ts";
+import { applyNetwork, deleteDevice, readLinks, runIpLines } from "@fairlead/os/iproute/driver.ts";
+import { addVethPair, setLink } from "@fairlead/os/iproute/lines.ts";
 import type { Link } from "@fairlead/os/iproute/parse.ts";
 import { writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { fleetSide, type LinkSide, POD_DEVICE, type PodLink, podSide, RULE_PRIORITIES } from "./link.ts";
@@ -44,9 +44,7 @@ export async function detachPod(podUID: string, place: LinkPlace): Promise<void>
 
 /** Removes a device in the fleet namespace that leads to a pod, and with it the other end. */
 export async function deletePodDevice(device: string, place: Omit<LinkPlace, "pod">): Promise<void> {
-  const options = { netns: place.fleet, signal: place.signal };
-  const links = await readLinks(options);
-  if (links.some((it) => it.device === device)) await runIpLines([deleteLink(device)], options);
+  await deleteDevice(device, { netns: place.fleet, signal: place.signal });
 }
 
 interface Ends {
@@ -76,8 +74,8 @@ async function ensurePair({ fleet, pod, mtu }: Pair, place: LinkPlace): Promise<
     );
   if (here !== undefined && there !== undefined && there.peerIndex === here.index)
     return { fleet: here, pod: there, isNew: false };
-  if (there !== undefined) await runIpLines([deleteLink(pod.device)], { netns: place.pod, signal });
-  if (here !== undefined) await runIpLines([deleteLink(fleet.device)], { netns: place.fleet, signal });
+  if (there !== undefined) await deleteDevice(pod.device, { netns: place.pod, signal });
+  if (here !== undefined) await deleteDevice(fleet.device, { netns: place.fleet, signal });
   const line = addVethPair(
     { device: fleet.device, hardwareAddress: fleet.hardwareAddress, mtu },
     { device: pod.device, hardwareAddress: pod.hardwareAddress, mtu, netns: place.pod },
