@@ -67,7 +67,9 @@ export async function upgradeCluster(
   } catch (error) {
     if (signal.aborted || hasCode(error, "OPTION_INVALID")) throw error;
     await endUpgrade(lab, cluster, signal).catch((why: unknown) =>
-      steps.report(`nodes of ${cluster} stay cordoned: ${messageOf(why)}`),
+      steps.report(
+        `cannot end the upgrade of ${cluster}, the next one does: nodes may stay cordoned until then: ${messageOf(why)}`,
+      ),
     );
     throw error;
   }

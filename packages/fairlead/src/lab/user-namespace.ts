@@ -103,7 +103,9 @@ function findHolder(root: string): Holder | undefined {
 
 async function startHolder(root: string): Promise<Holder> {
   makeStateRoot(root, 0o700);
-  using _lock = await lockLab(root, HOLDER, { clock: systemClock, signal: AbortSignal.timeout(60_000) });
+  // It waits for some seconds at most.
+  const forever = new AbortController().signal;
+  using _lock = await lockLab(root, HOLDER, { clock: systemClock, signal: forever });
   // Another command may have started it in the meantime; one that was killed may have started it without a record.
   const found = findHolder(root);
   if (found !== undefined) return found;

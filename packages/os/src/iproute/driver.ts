@@ -39,17 +39,16 @@ export async function runIpLines(lines: readonly IpLine[], options: IpOptions): 
 }
 
 /**
- * Deletes a device that may be there. The kernel may delete it at the same time: it ends a network namespace, with the links into it,
- * some time after its last user.
+ * Deletes a device, if it is there. A look before would prove nothing: the kernel may delete it at any time, as it ends a network
+ * namespace, with the links into it, some time after its last user.
  *
- * @throws {FleetError} `EXEC_FAILED` if it is still there.
+ * @throws {FleetError} `EXEC_FAILED` if it cannot be deleted.
  */
 export async function deleteDevice(device: string, options: IpOptions): Promise<void> {
-  if ((await readLink(device, options)) === undefined) return;
   try {
     await runIpLines([deleteLink(device)], options);
   } catch (error) {
-    if ((await readLink(device, options)) !== undefined) throw error;
+    if (!isAbsence(error)) throw error;
   }
 }
 
@@ -89,9 +88,13 @@ export async function readLink(device: string, options: IpOptions): Promise<Link
       await run("ip", ["-N", "-j", "-d", "link", "show", "dev", deviceWord(device)], options),
     )[0];
   } catch (error) {
-    if (hasCode(error, "EXEC_FAILED") && ABSENT.test(error.message)) return undefined;
+    if (isAbsence(error)) return undefined;
     throw error;
   }
+}
+
+function isAbsence(error: unknown): boolean {
+  return hasCode(error, "EXEC_FAILED") && ABSENT.test(error.message);
 }
 
 /**

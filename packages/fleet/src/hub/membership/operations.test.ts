@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { noMetrics } from "@fairlead/base/metrics.none.ts";
@@ -107,15 +107,20 @@ describe("an operation that no run carries out", () => {
     expect(await operation()).toEqual(OPERATION);
   });
 
-  it("is withdrawn once", async () => {
-    ask("Job:upgrade");
-    await sync();
-    await withdraw();
-    const { resourceVersion } = (await client.get(CLUSTER_UPGRADES, KEY)).metadata;
-    await informers.clusterUpgrades.synced(stop.signal);
-    await withdraw();
-    expect((await client.get(CLUSTER_UPGRADES, KEY)).metadata.resourceVersion).toBe(resourceVersion);
-  });
+  it.each(["External", "Job:upgrade"])(
+    "is withdrawn once, and costs nothing after that: %s",
+    async (engine) => {
+      ask(engine);
+      await sync();
+      await withdraw();
+      const wanted = await operation();
+      const seen = () => informers.clusterUpgrades.store.get(KEY)?.spec.operation;
+      await expect.poll(seen).toEqual(wanted);
+      const asked = (["list", "apply"] as const).map((it) => vi.spyOn(client, it));
+      await withdraw();
+      expect(asked.map((it) => it.mock.calls)).toEqual([[], []]);
+    },
+  );
 });
 
 it("stays if a run carries it out that the cache does not have yet", async () => {

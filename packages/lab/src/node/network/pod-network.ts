@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
-import { type IpOptions, runIpLines } from "@fairlead/os/iproute/driver.ts";
+import { deleteDevice, type IpOptions, runIpLines } from "@fairlead/os/iproute/driver.ts";
 import {
   addVethPair,
   type IpLine,
@@ -53,11 +53,7 @@ export async function deletePodLink(
   link: Pick<PodLink, "podUid" | "netns">,
   signal: AbortSignal,
 ): Promise<void> {
-  const name = linkName(link.podUid);
-  // Without --force: it is the only command of this call, and an absent device is not an error.
-  const deleted = await exec("ip", ["link", "delete", "dev", name], { signal, allowFailure: true });
-  if (deleted.exitCode !== 0 && !deleted.stderr.includes("Cannot find device"))
-    throw new FleetError("EXEC_FAILED", `cannot delete the device ${name}: ${deleted.stderr.trim()}`);
+  await deleteDevice(linkName(link.podUid), { signal });
   await deleteNetns(link.netns, signal);
 }
 
