@@ -46,6 +46,8 @@ import {
 export const OF_PLACEMENT = "placement";
 /** Index of bindings by the target cluster. */
 export const OF_CLUSTER = "cluster";
+/** Index of bindings by the keys of the override snapshots, of both scopes, that they name. */
+export const OF_OVERRIDE_SNAPSHOT = "overrideSnapshot";
 /** Index of Works by the key of their binding. */
 export const OF_BINDING = "binding";
 /** Index of override snapshots by the key of their override. */
@@ -126,7 +128,11 @@ export function createPlacementInformers(client: KubeClient, deps: RuntimeDeps):
     // KubeFleet has only those of the cluster's scope.
     evictions: make(scope.evictions, { isOptional: () => scope.name === "namespaced" }),
     bindings: makeLean(scope.bindings, {
-      indexes: { ...byPlacement, [OF_CLUSTER]: (it) => [it.spec.targetCluster] },
+      indexes: {
+        ...byPlacement,
+        [OF_CLUSTER]: (it) => [it.spec.targetCluster],
+        [OF_OVERRIDE_SNAPSHOT]: overrideSnapshotsOf,
+      },
     }),
     runs: make(scope.runs, { indexes: { [OF_PLACEMENT]: (it) => [placementOfRun(it)] } }),
     approvals: make(scope.approvals),
@@ -157,6 +163,14 @@ export function placementOfRun({ metadata: { namespace }, spec }: StagedUpdateRu
 
 export function overrideOf({ metadata: { namespace, labels } }: KubeObject): ObjectKey {
   return objectKey(namespace, labels?.[PARENT_OVERRIDE_LABEL] ?? "");
+}
+
+/** The keys of the override snapshots that a binding names. */
+export function overrideSnapshotsOf({ spec }: ResourceBinding): ObjectKey[] {
+  return [
+    ...(spec.clusterResourceOverrideSnapshots ?? []).map((name) => objectKey(undefined, name)),
+    ...(spec.resourceOverrideSnapshots ?? []).map(({ namespace, name }) => objectKey(namespace, name)),
+  ];
 }
 
 /** The key of the binding that a Work belongs to. */

@@ -5,10 +5,23 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import type { ResourceSnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
-import { bindingOf, OF_CLUSTER, OF_PLACEMENT, placementOf, type ScopeInformers } from "../informers.ts";
+import type {
+  ClusterResourceOverrideSnapshot,
+  ResourceOverrideSnapshot,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+import type { Placement, ResourceSnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import {
+  bindingOf,
+  OF_CLUSTER,
+  OF_OVERRIDE_SNAPSHOT,
+  OF_PLACEMENT,
+  placementOf,
+  type ScopeInformers,
+} from "../informers.ts";
 import type { RolloutParts } from "../parts.ts";
 import { WorksReconciler } from "./reconcile.ts";
+
+type OverrideChange = Change<ClusterResourceOverrideSnapshot> | Change<ResourceOverrideSnapshot>;
 
 /** Makes the Works of bindings, and reports in bindings what the members report in Works. Keys are bindings of both scopes. */
 export function createWorks(parts: RolloutParts): Controller {
@@ -27,7 +40,12 @@ export function createWorks(parts: RolloutParts): Controller {
           informers.works,
           both((it) => [bindingOf(it)]),
         ),
+        ...scopes.map((it) => watchingChanges(it.placements, (change) => reportingBack(it, change))),
         ...scopes.map((it) => watchingChanges(it.resourceSnapshots, (change) => namedBy(it, change))),
+        ...scopes.flatMap((it) => [
+          watchingChanges(informers.clusterOverrideSnapshots, (change) => namingOverrides(it, change)),
+          watchingChanges(informers.overrideSnapshots, (change) => namingOverrides(it, change)),
+        ]),
         ...scopes.map((it) =>
           watchingChanges(members, (change) => (areLabelsSame(change) ? [] : overriddenIn(it, change.key))),
         ),
@@ -35,6 +53,19 @@ export function createWorks(parts: RolloutParts): Controller {
     },
     deps,
   );
+}
+
+/** Bindings of a placement whose Works have to say something else about reporting back. */
+function reportingBack({ bindings }: ScopeInformers, { key, before, after }: Change<Placement>): ObjectKey[] {
+  const strategyOf = (it: Placement | undefined) => it?.spec.strategy?.reportBackStrategy;
+  if (sameJson(strategyOf(before), strategyOf(after))) return [];
+  return [...bindings.store.byIndex(OF_PLACEMENT, key)].map(keyOf);
+}
+
+/** Bindings that name an override snapshot that came, went or changed. */
+function namingOverrides({ bindings }: ScopeInformers, { key, before, after }: OverrideChange): ObjectKey[] {
+  if (sameJson(before?.spec, after?.spec)) return [];
+  return [...bindings.store.byIndex(OF_OVERRIDE_SNAPSHOT, key)].map(keyOf);
 }
 
 /** Bindings that name a snapshot that came or went, or got its last part. */

@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS } from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+import type { ResourceBindingSpec } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { configMap, FakeFleet, SHOP } from "../fleet.fake.ts";
 import { createRollout } from "../rollout/controller.ts";
 import { createWorks } from "./controller.ts";
@@ -124,4 +126,57 @@ it("a member that leaves keeps its Works until its mailbox goes: it decides itse
   expect(it.works("a")).toHaveLength(1);
   expect(it.works("a")[0]?.metadata.deletionTimestamp).toBeUndefined();
   expect(it.binding("a").metadata.finalizers).toEqual(["kubernetes-fleet.io/scheduler-crb-cleanup"]);
+});
+
+describe("Works that are there follow", () => {
+  async function bound(it: FakeFleet, spec: Partial<ResourceBindingSpec> = {}): Promise<void> {
+    it.members("a");
+    it.placement();
+    await it.snapshot(0, [SHOP, configMap("one")]);
+    it.bind("a", { state: "Bound", resourceSnapshotName: "app-0-snapshot", ...spec });
+    await it.start(createWorks);
+    await it.settle(1000);
+  }
+
+  it("a changed reportBackStrategy of their placement", async () => {
+    const it = fleet();
+    await bound(it);
+    await it.answer("a");
+    await it.settle();
+    expect(it.works("a")[0]?.spec.reportBackStrategy).toBeUndefined();
+    const reportBackStrategy = { type: "Mirror", destination: "WorkAPI" };
+    await it.client.mergePatch(it.scope.placements, objectKey(undefined, "app"), {
+      spec: { strategy: { reportBackStrategy } },
+    });
+    await it.settle();
+    expect(it.works("a")[0]?.spec.reportBackStrategy).toEqual(reportBackStrategy);
+  });
+
+  it("an override snapshot that appears after the binding that names it", async () => {
+    const it = fleet();
+    await bound(it, { clusterResourceOverrideSnapshots: ["late-0"] });
+    expect(it.works("a")).toEqual([]);
+    expect(it.conditions("a")).toContain("Overridden=False OverriddenFailed");
+    await it.client.create(CLUSTER_RESOURCE_OVERRIDE_SNAPSHOTS, {
+      metadata: { name: "late-0" },
+      spec: {
+        overrideHash: "",
+        overrideSpec: {
+          clusterResourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name: "shop" }],
+          policy: {
+            overrideRules: [
+              {
+                clusterSelector: { clusterSelectorTerms: [] },
+                jsonPatchOverrides: [{ op: "add", path: "/metadata/labels", value: { late: "yes" } }],
+              },
+            ],
+          },
+        },
+      },
+    });
+    await it.settle();
+    expect(it.works("a")[0]?.spec.workload?.manifests?.[0]).toMatchObject({
+      metadata: { name: "shop", labels: { late: "yes" } },
+    });
+  });
 });

@@ -16,6 +16,7 @@ import {
   type AutoUpgradeProfile,
   UPDATE_RUNS,
   type UpdateRun,
+  UPGRADER_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/updates.ts";
 import {
   type ChannelDecision,
@@ -28,7 +29,15 @@ import { hasEnded } from "#updates/clusters/needs.ts";
 import { planRun } from "#updates/clusters/plan.ts";
 import { isKnown } from "#updates/clusters/walk.ts";
 import type { HubInformers } from "../../informers.ts";
+import { isClusterApi } from "./management-cluster.ts";
+import { watchingUpdateMembers } from "./member-changes.ts";
 import { Upgraders } from "./upgraders.ts";
+
+/**
+ * Clusters of Cluster API are read from their management cluster, which is not watched for profiles: an upgrade by hand there, or a
+ * management cluster that answers again, is noticed after this time at the latest. Unit: milliseconds.
+ */
+const LOOK_MS = 600_000;
 
 interface Parts {
   readonly client: KubeClient;
@@ -48,7 +57,9 @@ export function createUpgradeProfiles({ client, informers, deps }: Parts): Contr
       sources: [
         watching(informers.upgradeProfiles),
         watching(informers.releaseCatalogs, all),
+        watching(informers.updateStrategies, all),
         watching(informers.clusterUpgrades, all),
+        ...watchingUpdateMembers(informers, all),
         watching(informers.updateRuns, ({ before, after }) => {
           const name = (after ?? before)?.spec.autoUpgradeProfileName;
           return name === undefined ? [] : [objectKey(undefined, name)];
@@ -82,8 +93,13 @@ async function reconcile(
   const waitMs = nextTrigger(profile) - nowMs;
   if (waitMs > 0) return { requeueAfterMs: waitMs };
   const decision = await decide(informers, upgraders, profile, signal);
-  if (decision.is === "nothing" || isDone(profile, decision.versions)) return;
+  if (decision.is === "nothing" || isDone(profile, decision.versions)) return lookAgain(informers);
   await trigger(client, profile, decision, { nowMs, signal });
+}
+
+function lookAgain({ members }: HubInformers): ReconcileResult {
+  const engines = [...members.store.list()].map((it) => it.metadata.annotations?.[UPGRADER_ANNOTATION] ?? "");
+  return engines.some(isClusterApi) ? { requeueAfterMs: LOOK_MS } : {};
 }
 
 /** A run that failed is not made again and again: an administrator starts it again. */

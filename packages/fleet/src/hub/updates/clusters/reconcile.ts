@@ -5,7 +5,7 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
-import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
@@ -20,9 +20,9 @@ import type { CompileRule } from "#updates/clusters/judge.ts";
 import type { Observed } from "#updates/clusters/walk.ts";
 import { ClockJumps } from "../../clock-jumps.ts";
 import type { HubInformers } from "../../informers.ts";
-import { isVersionChanged } from "../../memberships.ts";
 import { removeGates, writeGates } from "./gates.ts";
 import { runOf } from "./informers.ts";
+import { watchingUpdateMembers } from "./member-changes.ts";
 import { Upgraders } from "./upgraders.ts";
 
 interface Parts {
@@ -61,18 +61,11 @@ export function createUpdateRuns(parts: Parts): Controller {
         watching(informers.updateStrategies, unfinished),
         watching(informers.releaseCatalogs, unfinished),
         watching(informers.clusterUpgrades, unfinished),
-        watchingChanges(informers.members, ({ before, after }) =>
-          sameJson(factsOf(before), factsOf(after)) ? [] : unfinished(),
-        ),
-        watchingChanges(informers.profiles, (change) => (isVersionChanged(change) ? unfinished() : [])),
+        ...watchingUpdateMembers(informers, unfinished),
       ],
     },
     deps,
   );
-}
-
-function factsOf(member: Parameters<typeof updateMember>[0] | undefined): UpdateMember | undefined {
-  return member === undefined || isDeleting(member) ? undefined : updateMember(member, undefined);
 }
 
 async function reconcile(
