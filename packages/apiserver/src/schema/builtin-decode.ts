@@ -3,7 +3,7 @@ import { isObject } from "@fairlead/base/json.ts";
 import { UndecodableError } from "#status.ts";
 import { SpecialMismatch } from "./builtin-specials.ts";
 import { REF_PREFIX } from "./definitions.ts";
-import { fieldPath, FoundPaths } from "./found-paths.ts";
+import { fieldPath, FoundPaths } from "@fairlead/base/found-paths.ts";
 import { GO_TYPES, omitsZero, type GoType } from "./go-types.ts";
 import type { AbsentFields } from "./releases.ts";
 import type { Schema } from "./types.ts";

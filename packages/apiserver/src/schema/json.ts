@@ -2,7 +2,7 @@ import { isInt64, isRounded, parseExact } from "@fairlead/base/exact-json.ts";
 import { MAX_NESTING } from "@fairlead/base/json.ts";
 import { finish, type Steps } from "@fairlead/base/turn.ts";
 import { badRequest } from "#status.ts";
-import { fieldPath, FoundPaths } from "./found-paths.ts";
+import { fieldPath, FoundPaths } from "@fairlead/base/found-paths.ts";
 
 export interface Parsed {
   readonly value: unknown;

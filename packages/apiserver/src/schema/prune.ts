@@ -1,5 +1,5 @@
 import { isObject } from "@fairlead/base/json.ts";
-import { fieldPath, FoundPaths } from "./found-paths.ts";
+import { fieldPath, FoundPaths } from "@fairlead/base/found-paths.ts";
 import { deref, objectSchema, withObjectFields } from "./definitions.ts";
 import type { Schema, SchemaResolver } from "./types.ts";
 
