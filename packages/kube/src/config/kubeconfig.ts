@@ -33,7 +33,8 @@ export async function loadKubeconfig(path: string, options: KubeconfigOptions = 
       detail: { path },
     });
   }
-  return parseKubeconfig([fieldsOf(path, await parseText(path, text))], options);
+  const origin = originOf(path);
+  return parseKubeconfig([new Fields(await parseText(origin, text), "", origin)], options);
 }
 
 /**
@@ -47,22 +48,24 @@ export async function readKubeconfig(
   options: KubeconfigOptions = {},
 ): Promise<ClusterConfig> {
   const origin = { name, folder: undefined };
-  return parseKubeconfig([new Fields(await parseText(name, text), "", origin)], options);
+  return parseKubeconfig([new Fields(await parseText(origin, text), "", origin)], options);
 }
 
-function fieldsOf(path: string, parsed: unknown): Fields {
-  return new Fields(parsed, "", { name: path, folder: dirname(path) });
+function originOf(path: string): Origin {
+  return { name: path, folder: dirname(path) };
 }
 
-async function parseText(path: string, text: string): Promise<unknown> {
+async function parseText({ name: path, folder }: Origin, text: string): Promise<unknown> {
   // JSON is YAML too, and needs no parser that takes 20 ms to load.
   const json = parseJson(text);
   if (json !== undefined) return json;
-  const { parse } = await import("./lazy-yaml.ts");
+  const { MAX_OWN_YAML, MAX_YAML, readYaml, YamlError } = await import("#yaml/read.ts");
   try {
-    return parse(text);
+    return readYaml(text, folder === undefined ? MAX_YAML : MAX_OWN_YAML).value;
   } catch (cause) {
-    throw new FleetError("KUBECONFIG_INVALID", `${path} is not YAML`, { cause, detail: { path } });
+    if (!(cause instanceof YamlError)) throw cause;
+    const why = cause.problem === "tooLong" ? `too long: ${cause.message}` : "not YAML";
+    throw new FleetError("KUBECONFIG_INVALID", `${path} is ${why}`, { cause, detail: { path } });
   }
 }
 
@@ -87,7 +90,9 @@ export async function loadKubeconfigs(
   options: KubeconfigOptions = {},
 ): Promise<ClusterConfig> {
   const read = await Promise.all(paths.map((path) => readIfThere(path)));
-  const files = read.flatMap((it) => (it === undefined ? [] : [fieldsOf(it.path, it.parsed ?? {})]));
+  const files = read.flatMap((it) =>
+    it === undefined ? [] : [new Fields(it.parsed ?? {}, "", originOf(it.path))],
+  );
   if (files.length > 0) return parseKubeconfig(files, options);
   throw new FleetError("KUBECONFIG_INVALID", `no kubeconfig found: looked for ${paths.join(", ")}`, {
     detail: { paths },
@@ -107,7 +112,7 @@ async function readIfThere(
       detail: { path },
     });
   }
-  return { path, parsed: await parseText(path, text) };
+  return { path, parsed: await parseText(originOf(path), text) };
 }
 
 /** The first of several files that has the item; if none has it, the error names the first. */

@@ -20,6 +20,8 @@ import { MAX_NESTING } from "@fairlead/base/json.ts";
  * all other work for that time. Unit: characters.
  */
 export const MAX_YAML = 64 * 1024;
+/** Longest text of a file that the user of a command names. Unit: characters. */
+export const MAX_OWN_YAML = 4 * 1024 * 1024;
 /**
  * What a document may stand for with its aliases: each node counts as its text and this much more, as often as it is read.
  * Unit: characters.
@@ -173,8 +175,7 @@ class Reader {
   #alias(name: string, path: string, depth: number): unknown {
     const target = this.#anchors.get(name);
     if (target === undefined) throw new YamlError(`unknown anchor '${name}' referenced`);
-    if (this.#open.has(target))
-      throw new YamlError(`anchor '${name}' value contains itself`);
+    if (this.#open.has(target)) throw new YamlError(`anchor '${name}' value contains itself`);
     return this.read(target, path, depth + 1);
   }
 

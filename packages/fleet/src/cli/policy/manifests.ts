@@ -1,6 +1,6 @@
-import { FleetError } from "@fairlead/base/errors.ts";
+import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { parseAllDocuments } from "yaml";
+import { MAX_OWN_YAML, readYamlDocuments } from "@fairlead/kube/yaml/read.ts";
 
 /**
  * The objects of a file of YAML or JSON, also those of lists.
@@ -8,11 +8,12 @@ import { parseAllDocuments } from "yaml";
  * @throws {FleetError} `OPTION_INVALID`
  */
 export function parseManifests(text: string, file: string): readonly KubeObject[] {
-  return parseAllDocuments(text).flatMap((it) => {
-    const [error] = it.errors;
-    if (error !== undefined)
-      throw new FleetError("OPTION_INVALID", `${file} cannot be read: ${error.message}`);
-    const object = it.toJS() as (KubeObject & { readonly items?: readonly KubeObject[] }) | null;
-    return object === null ? [] : (object.items ?? [object]);
-  });
+  try {
+    return [...readYamlDocuments(text, MAX_OWN_YAML)].flatMap(({ value }) => {
+      const object = value as (KubeObject & { readonly items?: readonly KubeObject[] }) | null;
+      return object === null ? [] : (object.items ?? [object]);
+    });
+  } catch (error) {
+    throw new FleetError("OPTION_INVALID", `${file} cannot be read: ${messageOf(error)}`);
+  }
 }

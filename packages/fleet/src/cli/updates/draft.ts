@@ -1,7 +1,7 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
-import { parse } from "yaml";
+import { MAX_OWN_YAML, readYaml } from "@fairlead/kube/yaml/read.ts";
 import type {
   NODE_IMAGE_SELECTIONS,
   StrategySpec,
@@ -55,7 +55,7 @@ export function draftRun(name: string, draft: RunDraft): UpdateRun {
 export function parseStages(text: string, file: string): StrategySpec {
   let value: unknown;
   try {
-    value = parse(text);
+    value = readYaml(text, MAX_OWN_YAML).value;
   } catch (error) {
     throw new FleetError("OPTION_INVALID", `--stages: ${file} is not YAML or JSON: ${messageOf(error)}`);
   }

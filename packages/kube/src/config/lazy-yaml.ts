@@ -1,2 +1,0 @@
-/** A bundler gives `import()` of a CommonJS package a default export only, and of a module its names. */
-export { parse } from "yaml";
