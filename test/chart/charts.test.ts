@@ -367,6 +367,13 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
     expect(args).toContain(`--force-delete-seconds=${seconds}`);
   });
 
+  it("opens ConfigMaps as envelopes only where that is asked for", async () => {
+    const argsWith = async (...values: string[]): Promise<string[]> =>
+      containersOf(await render(program, "fairlead-hub", values)).flatMap((it) => it.args);
+    expect(await argsWith()).not.toContain("--configmap-envelopes");
+    expect(await argsWith("placements.configMapEnvelopes=true")).toContain("--configmap-envelopes");
+  });
+
   it("names the missing value for a member without a token", async () => {
     const set = ["--set", "config.hubURL=https://hub.example", "--set", "config.memberClusterName=east"];
     const refused = await runHelm(program, ["template", "x", chartFolder("fairlead-member"), ...set], {

@@ -110,6 +110,30 @@ describe("a Work", () => {
     );
   });
 
+  it("that names a namespace applies nothing outside of it, whatever the rights of the agent", async () => {
+    const { client } = bench.member;
+    await client.create(NAMESPACES, { metadata: { name: "within" } });
+    const root = {
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRoleBinding",
+      metadata: { name: "root" },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
+    };
+    const inside = { ...root, metadata: { name: "root", namespace: "within" } };
+    const manifests = [configMap("within", "c"), root, inside, namespace("other"), configMap("kept", "d")];
+    await place(workOf("within", manifests, { namespace: "within" }));
+    const work = await eventuallyWork(bench, "within", (it) => conditionOf(it, "Applied") !== "");
+    expect([0, 1, 2, 3, 4].map((it) => reasonOf(work, it))).toEqual([
+      "Applied",
+      "ManifestApplyFailed",
+      "DecodingErred",
+      "ManifestApplyFailed",
+      "ManifestApplyFailed",
+    ]);
+    expect(await client.find(NAMESPACES, objectKey(undefined, "other"))).toBeUndefined();
+    await bench.hub.client.delete(WORKS, keyOf(work));
+  });
+
   it("puts back what a user changes or deletes in the member", async () => {
     const { client } = bench.member;
     await place(workOf("kept", [namespace("kept"), configMap("kept", "c", { a: "1", b: "2" })]));

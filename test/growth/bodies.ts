@@ -42,7 +42,7 @@ const JSON_ROWS = rows("JSON", BODY, json, {
   "numbers that do not end": of("1e"),
 });
 
-const YAML_ROWS = rows("YAML", YAML, yaml, {
+export const YAML_TEXTS: Readonly<Record<string, (length: number) => string>> = {
   "malformed collections": of("}]}", "x: [{a"),
   "malformed escapes": of(String.raw`\q`, 'a: "', '"'),
   "malformed items": of("@,", "[", "]"),
@@ -84,7 +84,8 @@ const YAML_ROWS = rows("YAML", YAML, yaml, {
   "digits with lines": of("1_", "a: "),
   base64: of("QUFB", "a: !!binary "),
   "invalid JSON": of('"a":1,', "{", "?"),
-});
+};
+const YAML_ROWS = rows("YAML", YAML, yaml, YAML_TEXTS);
 
 const SECRET = builtinSchema("", "v1", "Secret") ?? {};
 const DEPLOYMENT = builtinSchema("apps", "v1", "Deployment") ?? {};

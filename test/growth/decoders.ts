@@ -1,6 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { WebSocket } from "ws";
 import { parseDuration } from "@fairlead/base/duration.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
@@ -26,10 +27,13 @@ import { matches, patternProblem } from "@fairlead/apiserver/schema/patterns.ts"
 import { canonicalQuantity } from "@fairlead/kube/api/meta/canonical-quantity.ts";
 import { encodeEnvelope } from "@fairlead/apiserver/schema/protobuf.encoder.ts";
 import { webSocketChannels } from "@fairlead/lab/node/server/websocket-channels.ts";
-import { BODIES, CONFIG_MAP } from "./bodies.ts";
+import { openEnvelope } from "@fairlead/fleet/placement/works/envelopes.ts";
+import { BODIES, CONFIG_MAP, YAML_TEXTS } from "./bodies.ts";
 import { repeated } from "./measure.ts";
 import { BODY, type Decoder, HEAD, list, of, rows } from "./rows.ts";
 
+/** The longest data of a ConfigMap. */
+const ENVELOPE = 1024 * 1024;
 /** As long as an expression may be. */
 const CEL = 99_000;
 
@@ -273,8 +277,29 @@ const DNS_NAMES = rows("DNS names", HEAD, (text) => attempt(() => parseName(text
   letters: of("a"),
 });
 
+/** A ConfigMap whose data are the text, under one key. */
+const box = (x: string): unknown =>
+  attempt(() => openEnvelope({ metadata: { namespace: "shop", name: "box" }, data: { x } } as KubeObject));
+const ENVELOPES = [
+  ...rows("envelopes", ENVELOPE, box, YAML_TEXTS),
+  ...rows("envelopes", ENVELOPE, box, {
+    "unknown tags": of("- !a b\n"),
+    "an object of JSON": list((at) => `"k${at}":1`, "{", "}"),
+    "objects of JSON that nest": of('{"a":'),
+    "JSON that does not end": list((at) => `"k${at}":1`, "{"),
+  }),
+  ...rows("envelopes", ENVELOPE, (text) => attempt(() => openEnvelope(JSON.parse(text) as KubeObject)), {
+    "keys of YAML": list(
+      (at) => `"k${at}":"apiVersion: v1\\nkind: A\\nmetadata: {namespace: s, name: a}"`,
+      '{"metadata":{"namespace":"s","name":"b"},"data":{',
+      "}}",
+    ),
+  }),
+];
+
 export const DECODERS: readonly Decoder[] = [
   ...BODIES,
+  ...ENVELOPES,
   ...SELECTOR_ROWS,
   ...NUMBER_ROWS,
   ...HEAD_ROWS,

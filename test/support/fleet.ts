@@ -164,6 +164,8 @@ export interface FleetOptions {
   readonly nodeImages?: Readonly<Record<string, string>>;
   /** Places resources: the hub reads everything, and members apply with all rights. Default: false. */
   readonly placement?: boolean;
+  /** Whether ConfigMaps may be envelopes. Default: false. */
+  readonly configMapEnvelopes?: boolean;
   /** Members report their namespaces. Default: false. */
   readonly collectNamespaces?: boolean;
   readonly compileRule?: HubOptions["compileRule"];
@@ -200,7 +202,14 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
       };
       await using running = await startHub(
         client,
-        { ...lease, ...defined({ trafficManager, placement: options.placement }) },
+        {
+          ...lease,
+          ...defined({
+            trafficManager,
+            placement: options.placement,
+            configMapEnvelopes: options.configMapEnvelopes,
+          }),
+        },
         depsOf("hub"),
         signal,
       );

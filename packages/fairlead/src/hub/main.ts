@@ -19,6 +19,7 @@ import {
 import {
   ALLOWED_APIS_FLAG,
   COLLECTION_FLAG,
+  CONFIG_MAP_ENVELOPES_FLAG,
   MIN_INTERVAL_FLAG,
   SKIPPED_APIS_FLAG,
   SKIPPED_NAMESPACES_FLAG,
@@ -75,6 +76,7 @@ export function command(): Program {
     .option(...ALLOWED_APIS_FLAG)
     .option(...SKIPPED_NAMESPACES_FLAG)
     .option(...WORKLOAD_FLAG)
+    .option(...CONFIG_MAP_ENVELOPES_FLAG)
     .option(...WEBHOOK_FLAG)
     .option(...WEBHOOK_SERVICE_FLAG)
     .option(...WEBHOOK_URL_FLAG)
@@ -107,6 +109,7 @@ export function command(): Program {
             }),
             placement: flags.placement,
             selecting: selectingOf(flags),
+            configMapEnvelopes: flags.configmapEnvelopes === true,
             trafficManager: trafficManagerOf(flags),
           },
         };

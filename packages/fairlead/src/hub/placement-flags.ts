@@ -40,6 +40,10 @@ export const WORKLOAD_FLAG = [
   "--runs-workloads",
   "the hub runs workloads of its own: PersistentVolumeClaims are not placed",
 ] as const;
+export const CONFIG_MAP_ENVELOPES_FLAG = [
+  "--configmap-envelopes",
+  'also open ConfigMaps with annotation kubernetes-fleet.io/envelope-configmap: "true" as envelopes of objects of their namespace',
+] as const;
 
 /** @throws {FleetError} `OPTION_INVALID` */
 export function selectingOf(flags: PlacementFlags): SelectingOptions {

@@ -45,6 +45,8 @@ export interface HubOptions extends Partial<MembershipOptions> {
   readonly placement?: boolean;
   /** What placements select. */
   readonly selecting?: SelectingOptions;
+  /** Whether ConfigMaps with KubeFleet's annotation are envelopes. Default: false. */
+  readonly configMapEnvelopes?: boolean;
   /** Evaluates rules of health checks of update runs. Default: they cannot be evaluated. */
   readonly compileRule?: CompileRule;
   /** Undefined: profiles and backends are left to others. */
@@ -89,8 +91,12 @@ export async function startHub(
     stack.use(controller);
     await controller.start(signal);
   }
-  if (placement && !isBesideOthers)
-    stack.use(startPlacement({ client, hub: informers, events, deps, selecting: options.selecting }, signal));
+  if (placement && !isBesideOthers) {
+    const { selecting, configMapEnvelopes } = options;
+    stack.use(
+      startPlacement({ client, hub: informers, events, deps, selecting, configMapEnvelopes }, signal),
+    );
+  }
   const held = stack.move();
   return { informers, controllers, [Symbol.asyncDispose]: () => held.disposeAsync() };
 }

@@ -27,6 +27,9 @@ function work(version: Version): JsonSchema {
     {
       spec: object({
         workload: object({ manifests: list(ANY_OBJECT, "The objects to apply.") }),
+        namespace: text(
+          "Addition. The member applies only objects in this namespace, and refuses cluster-scoped ones. Absent: objects of any scope.",
+        ),
         applyStrategy: APPLY_STRATEGY,
         ...(version === "v1" ? {} : { reportBackStrategy: REPORT_BACK_STRATEGY }),
       }),

@@ -17,6 +17,8 @@ export interface RolloutParts {
   /** One for all of them: a snapshot is read once. */
   readonly contents: ContentsCache;
   readonly bindingWrites: BindingWrites;
+  /** Whether ConfigMaps may be envelopes. Default: false. */
+  readonly configMapEnvelopes?: boolean | undefined;
   readonly deps: RuntimeDeps;
 }
 

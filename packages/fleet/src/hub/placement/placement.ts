@@ -33,13 +33,21 @@ export interface PlacementParts {
   readonly events: EventRecorder;
   /** Undefined: all defaults. */
   readonly selecting: SelectingOptions | undefined;
+  /** Whether ConfigMaps may be envelopes. */
+  readonly configMapEnvelopes: boolean | undefined;
   readonly deps: RuntimeDeps;
 }
 
 /** In no order: each goes by what it finds. */
 function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): readonly Controller[] {
-  const { client, hub, informers, deps } = parts;
-  const rollout = createRolloutParts({ client, informers, members: hub.members, deps });
+  const { client, hub, informers, configMapEnvelopes, deps } = parts;
+  const rollout = createRolloutParts({
+    client,
+    informers,
+    members: hub.members,
+    configMapEnvelopes,
+    deps,
+  });
   const scopes = [informers.cluster, informers.namespaced];
   const scheduling = { ...rollout, namespaces: hub.namespaces, events: parts.events };
   const { controllers, resources, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));

@@ -41,7 +41,7 @@ export class WorkMemories {
     const version = `${uid} ${generation}`;
     const known = this.#byKey.get(key);
     if (known?.generation === version) return known;
-    const manifests = readManifests(work.spec.workload?.manifests ?? []);
+    const manifests = readManifests(work.spec.workload?.manifests ?? [], work.spec.namespace);
     const memory: WorkMemory =
       known === undefined
         ? {

@@ -1,5 +1,7 @@
 import { applyJsonPatch, JsonPatchError } from "@fairlead/base/json-patch.ts";
+import { isObject, own, sameJson } from "@fairlead/base/json.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { ENVELOPE_CONFIG_MAP_ANNOTATION } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { OverrideError, type ResolvedOverride, type ResolvedPatch, type SelectedObject } from "./resolve.ts";
 
 /**
@@ -23,11 +25,11 @@ export function applyOverrides(
       else if (!present.includes(override)) present.push(override);
     }
   return objects.flatMap((object) => {
-    const own = selectingKeys(object).map((key) => bySelected.get(key) ?? []);
+    const selecting = selectingKeys(object).map((key) => bySelected.get(key) ?? []);
     // An override may name a Namespace and an object in it: it applies once, and in its place among the others.
-    const selecting =
-      own.flat().length === 0 ? [] : active.filter((it) => own.some((list) => list.includes(it)));
-    return overridden(object, selecting) ?? [];
+    const applied =
+      selecting.flat().length === 0 ? [] : active.filter((it) => selecting.some((list) => list.includes(it)));
+    return overridden(object, applied) ?? [];
   });
 }
 
@@ -43,8 +45,8 @@ export function placedObject({
 /** The keys of the selectors that select the object: its own, and that of its namespace. */
 export function selectingKeys(object: KubeObject): readonly string[] {
   const { namespace } = object.metadata;
-  const own = keyOfSelected(placedObject(object));
-  return namespace === undefined ? [own] : [own, namespaceKey(namespace)];
+  const key = keyOfSelected(placedObject(object));
+  return namespace === undefined ? [key] : [key, namespaceKey(namespace)];
 }
 
 export function keyOfSelected({ group, version, kind, namespace, name }: SelectedObject): string {
@@ -75,14 +77,28 @@ function overridden(object: KubeObject, overrides: readonly ResolvedOverride[]):
 }
 
 function patched(object: KubeObject, patch: readonly ResolvedPatch[], snapshot: string): KubeObject {
+  const { namespace, name } = object.metadata;
+  const where = `${object.kind} "${namespace === undefined ? name : `${namespace}/${name}`}"`;
+  let result: KubeObject;
   try {
-    return applyJsonPatch(object, patch.flatMap(strict)) as KubeObject;
+    result = applyJsonPatch(object, patch.flatMap(strict)) as KubeObject;
   } catch (error) {
     if (!(error instanceof JsonPatchError)) throw error;
-    const { namespace, name } = object.metadata;
-    const where = namespace === undefined ? name : `${namespace}/${name}`;
-    throw new OverrideError(`${snapshot} does not fit ${object.kind} "${where}": ${error.message}`);
+    throw new OverrideError(`${snapshot} does not fit ${where}: ${error.message}`);
   }
+  if (!sameJson(identityOf(result), identityOf(object)))
+    throw new OverrideError(
+      `${snapshot} makes ${where} another object, or an envelope of it, or changes the annotation ${ENVELOPE_CONFIG_MAP_ANNOTATION}: overrides cannot`,
+    );
+  return result;
+}
+
+/** What no override may change, however its path is written: which object it is, and whether it stands for others. */
+function identityOf(object: Partial<KubeObject>): unknown {
+  const metadata: unknown = object.metadata;
+  const { annotations, ...rest } = isObject(metadata) ? metadata : {};
+  const envelope = isObject(annotations) ? own(annotations, ENVELOPE_CONFIG_MAP_ANNOTATION) : undefined;
+  return { apiVersion: object.apiVersion, kind: object.kind, ...rest, labels: null, envelope };
 }
 
 /** RFC 6902 replaces what is there only; our patches add it otherwise, as the API server's library does. */

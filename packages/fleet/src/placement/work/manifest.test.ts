@@ -133,6 +133,111 @@ describe("manifests", () => {
     expect(message).toMatch(/^[^.].{20}/);
   });
 
+  const binding = (subject: object): object => ({
+    apiVersion: RBAC,
+    kind: "ClusterRoleBinding",
+    metadata: { name: "x" },
+    subjects: [{ kind: "User", name: "u" }, subject],
+  });
+  it.each([
+    { kind: "User", name: "system:serviceaccount:fleet-system:fairlead-member" },
+    { kind: "User", name: "system:kube-controller-manager" },
+    { kind: "User", name: "system:anonymous" },
+    { kind: "User", name: "system:node:n" },
+    { kind: "Group", name: "system:serviceaccounts:kube-system" },
+    { kind: "Group", name: "system:serviceaccounts" },
+    { kind: "Group", name: "system:authenticated" },
+    { kind: "Group", name: "system:unauthenticated" },
+    { kind: "Group", name: "system:masters" },
+    { kind: "Group", name: "system:nodes" },
+  ])("are refused if they give rights to $kind $name", (subject) => {
+    expect(read(binding(subject))).toEqual([
+      ["ManifestApplyFailed", expect.stringContaining(`gives rights to ${subject.kind} ${subject.name}, `)],
+    ]);
+  });
+  it.each([
+    { kind: "User", name: "system:serviceaccount:shop:web" },
+    { kind: "Group", name: "system:serviceaccounts:shop" },
+    { kind: "Group", name: "team" },
+    { kind: "User", name: "systemd" },
+    { kind: "ServiceAccount", namespace: "shop", name: "web" },
+  ])("are applied if they give rights to $kind $name", (subject) => {
+    expect(read(binding(subject))).toEqual([]);
+  });
+
+  const rule = (more: object = {}): object => ({
+    apiGroups: ["*"],
+    apiVersions: ["*"],
+    resources: ["*"],
+    operations: ["*"],
+    ...more,
+  });
+  const hook = (kind: string, ...webhooks: readonly object[]): object => ({
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind,
+    metadata: { name: "x" },
+    webhooks,
+  });
+  const by = (operator: string, ...values: readonly string[]): object => ({
+    matchExpressions: [
+      { key: "kubernetes.io/metadata.name", operator, ...(values.length === 0 ? {} : { values }) },
+    ],
+  });
+  it.each([
+    ["everything", { rules: [rule()] }],
+    [
+      "Secrets",
+      { rules: [rule({ apiGroups: ["example.com"] }), rule({ apiGroups: [""], resources: ["secrets"] })] },
+    ],
+    ["all namespaces by an empty selector", { rules: [rule()], namespaceSelector: {} }],
+    ["all namespaces with a name", { rules: [rule()], namespaceSelector: by("Exists") }],
+    ["all namespaces but one", { rules: [rule()], namespaceSelector: by("NotIn", "kube-system") }],
+    ["the agent's namespace", { rules: [rule()], namespaceSelector: by("In", "fleet-system") }],
+  ])("are refused if they are webhooks of %s", (_, webhook) => {
+    for (const kind of ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"])
+      expect(read(hook(kind, { rules: [] }, webhook))).toEqual([
+        [
+          "ManifestApplyFailed",
+          expect.stringContaining(`${kind} x intercepts objects of namespace fleet-system`),
+        ],
+      ]);
+  });
+  it.each([
+    ["of a group of their own", { rules: [rule({ apiGroups: ["cert-manager.io"] })] }],
+    ["of cluster-scoped objects", { rules: [rule({ scope: "Cluster" })] }],
+    ["of other namespaces", { rules: [rule()], namespaceSelector: by("NotIn", "fleet-system") }],
+    ["of namespaces with a label", { rules: [rule()], namespaceSelector: { matchLabels: { team: "a" } } }],
+  ])("are applied if they are webhooks %s", (_, webhook) => {
+    expect(read(hook("MutatingWebhookConfiguration", webhook))).toEqual([]);
+  });
+  it("are refused if they are policies that change objects of the agent's namespace", () => {
+    const policy = (matchConstraints: object): object => ({
+      apiVersion: "admissionregistration.k8s.io/v1alpha1",
+      kind: "MutatingAdmissionPolicy",
+      metadata: { name: "x" },
+      spec: { matchConstraints },
+    });
+    expect(read(policy({ resourceRules: [rule()] }))).toHaveLength(1);
+    expect(read(policy({ resourceRules: [rule()], namespaceSelector: by("NotIn", "fleet-system") }))).toEqual(
+      [],
+    );
+  });
+
+  it.each([
+    ["a cluster-scoped object", { apiVersion: RBAC, kind: "ClusterRole", metadata: { name: "x" } }],
+    ["a Namespace", of("Namespace", { name: "shop" })],
+    ["an object of another namespace", of("ConfigMap", { name: "x", namespace: "other" })],
+  ])("are refused if the Work is limited to a namespace and has %s", (_, manifest) => {
+    const { manifests, refused } = readManifests(
+      [of("ConfigMap", { name: "x", namespace: "shop" }), manifest],
+      "shop",
+    );
+    expect(manifests.map((it) => it.name)).toEqual(["x"]);
+    expect(refused.map((it) => [it.reason, it.message])).toEqual([
+      ["ManifestApplyFailed", expect.stringContaining("is not in namespace shop")],
+    ]);
+  });
+
   it("are applied where only the beginning of a name looks reserved", () => {
     expect(
       read(of("Namespace", { name: "kubernetes" }), of("ConfigMap", { name: "kube-x", namespace: "fleet" })),

@@ -34,12 +34,13 @@ export interface Manifests {
   readonly refused: readonly RefusedManifest[];
 }
 
-export function readManifests(objects: readonly unknown[]): Manifests {
+/** @param within - The only namespace that the objects may be in; undefined: they may have any scope. */
+export function readManifests(objects: readonly unknown[], within?: string): Manifests {
   const manifests: Manifest[] = [];
   const refused: RefusedManifest[] = [];
   const ids = new Set<string>();
   for (const [ordinal, object] of objects.entries()) {
-    const read = readManifest(ordinal, object);
+    const read = readManifest(ordinal, object, within);
     if ("reason" in read) refused.push(read);
     else if (ids.has(read.id))
       refused.push({
@@ -88,11 +89,15 @@ export function nameOf({ kind, namespace, name }: Pick<Manifest, "kind" | "names
   return namespace === undefined ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
 }
 
-function readManifest(ordinal: number, value: unknown): Manifest | RefusedManifest {
+function readManifest(
+  ordinal: number,
+  value: unknown,
+  within: string | undefined,
+): Manifest | RefusedManifest {
   const object = isObject(value) && !isDeeper(value, MAX_DEPTH) ? value : {};
   const metadata = isObject(object["metadata"]) ? object["metadata"] : {};
   const known = namesIn(object, metadata);
-  const problem = problemOf(known, metadata) ?? refusalProblem({ ...known, object });
+  const problem = problemOf(known, metadata) ?? refusalProblem({ ...known, object }, within);
   if (problem !== undefined) {
     const given = Object.entries(known).filter(([, it]) => it !== undefined && it !== "");
     return { identifier: { ordinal, ...Object.fromEntries(given) }, ...problem };
@@ -141,8 +146,8 @@ function problemOf(names: Names, metadata: Record<string, unknown>): Problem | u
   };
 }
 
-function refusalProblem(candidate: Candidate): Problem | undefined {
-  const message = refusalOf(candidate);
+function refusalProblem(candidate: Candidate, within: string | undefined): Problem | undefined {
+  const message = refusalOf(candidate, within);
   return message === undefined ? undefined : { reason: "ManifestApplyFailed", message };
 }
 

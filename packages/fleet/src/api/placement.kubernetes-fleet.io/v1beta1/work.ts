@@ -34,6 +34,8 @@ export interface ManifestCondition {
 export interface Work extends KubeObject {
   spec: {
     workload?: { manifests?: KubeObject[] };
+    /** Addition. Only objects in this namespace are applied. Absent: objects of any scope. */
+    namespace?: string;
     applyStrategy?: ApplyStrategy;
     reportBackStrategy?: ReportBackStrategy;
   };

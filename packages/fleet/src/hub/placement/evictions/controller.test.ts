@@ -6,7 +6,7 @@ import {
   PLACEMENT_DISRUPTION_BUDGETS,
   PLACEMENT_EVICTIONS,
 } from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
-import { FakeFleet, SHOP } from "../fleet.fake.ts";
+import { configMap, FakeFleet, SHOP } from "../fleet.fake.ts";
 import { createRollout } from "../rollout/controller.ts";
 import { createWorks } from "../works/controller.ts";
 import { createEvictions } from "./controller.ts";
@@ -21,7 +21,7 @@ async function placed(namespace?: string): Promise<void> {
   fleet = new FakeFleet(namespace);
   fleet.placement({ policy: { placementType: "PickN", numberOfClusters: 3 } });
   fleet.members(...CLUSTERS);
-  await fleet.snapshot(0, [SHOP]);
+  await fleet.snapshot(0, [namespace === undefined ? SHOP : configMap("one")]);
   for (const it of CLUSTERS) fleet.bind(it);
   await start();
   await fleet.settle();
@@ -64,13 +64,13 @@ function breakDown(matches: (write: RecordedWrite) => boolean): () => void {
 
 it("an eviction from a ResourcePlacement has its budget in the same namespace", async () => {
   await fleet.stop();
-  await placed("team");
+  await placed("shop");
   const { evictions, budgets } = fleet.scope;
-  fleet.client.seed(budgets, { metadata: { namespace: "team", name: "app" }, spec: { maxUnavailable: 1 } });
+  fleet.client.seed(budgets, { metadata: { namespace: "shop", name: "app" }, spec: { maxUnavailable: 1 } });
   fleet.client.seed(budgets, { metadata: { namespace: "other", name: "app" }, spec: { maxUnavailable: 0 } });
   for (const clusterName of ["a", "b"])
     fleet.client.seed(evictions, {
-      metadata: { namespace: "team", name: clusterName },
+      metadata: { namespace: "shop", name: clusterName },
       spec: { placementName: "app", clusterName },
     });
   await fleet.settle();

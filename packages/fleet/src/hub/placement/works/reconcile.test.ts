@@ -18,12 +18,13 @@ function fleet(namespace?: string): FakeFleet {
   return made;
 }
 
-describe.each([undefined, "team"])("a placement in namespace %s", (namespace) => {
+describe.each([undefined, "shop"])("a placement in namespace %s", (namespace) => {
   it("becomes a Work in the mailbox of each cluster, and the conditions of its binding follow that of the Work", async () => {
     const it = fleet(namespace);
     it.members("a");
     it.placement();
-    await it.snapshot(0, [SHOP, configMap("one")]);
+    const objects = namespace === undefined ? [SHOP, configMap("one")] : [configMap("one")];
+    await it.snapshot(0, objects);
     it.bind("a");
     await it.start(createRollout, createWorks);
     await it.settle();
@@ -32,7 +33,7 @@ describe.each([undefined, "team"])("a placement in namespace %s", (namespace) =>
       {
         metadata: {
           namespace: "fleet-member-a",
-          name: namespace === undefined ? "app-work" : "team.app-work",
+          name: namespace === undefined ? "app-work" : "shop.app-work",
           labels: {
             "kubernetes-fleet.io/parent-CRP": "app",
             "kubernetes-fleet.io/parent-resource-binding": "app-a-00000000",
@@ -41,7 +42,8 @@ describe.each([undefined, "team"])("a placement in namespace %s", (namespace) =>
           annotations: { "kubernetes-fleet.io/parent-resource-snapshot-name": "app-0-snapshot" },
         },
         spec: {
-          workload: { manifests: [SHOP, configMap("one")] },
+          workload: { manifests: objects },
+          ...(namespace === undefined ? {} : { namespace }),
           applyStrategy: { type: "ClientSideApply" },
         },
       },

@@ -1,5 +1,6 @@
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
+import { TurnQueue } from "@fairlead/base/turn.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
@@ -19,7 +20,7 @@ import type { Placement, ResourceBinding } from "#api/placement.kubernetes-fleet
 import { type Work, WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { OverrideError, type ResolvedOverride, resolveOverrides } from "#placement/overrides/resolve.ts";
 import { placementDetails } from "#placement/works/details.ts";
-import { EnvelopeError } from "#placement/works/envelopes.ts";
+import { ContentError, Envelopes } from "#placement/works/envelopes.ts";
 import { areMadeFrom, inputsOf, type WorkInputs } from "#placement/works/inputs.ts";
 import { type PlannedWork, planWorks } from "#placement/works/plan.ts";
 import {
@@ -37,6 +38,8 @@ import { bindingsOf, overriddenCluster, type RolloutParts, scopeOfKey } from "..
  * saves a write for each cluster and change. Unit: milliseconds.
  */
 const PATIENCE_MS = 1000;
+/** Work on envelopes gives way after so long: less than a person or a lease notices. Unit: milliseconds. */
+const LONGEST_TURN_MS = 10;
 
 /** What a binding comes to: what its Works are made from, and from where. */
 interface Source {
@@ -56,12 +59,16 @@ interface Synced {
 export class WorksReconciler {
   readonly #parts: RolloutParts;
   readonly #works: OwnWrites<Work>;
+  readonly #envelopes: Envelopes;
+  readonly #turns: TurnQueue;
   /** Since when the Works of a generation of a binding are unanswered, on the monotonic clock. */
   readonly #unanswered = new Map<ObjectKey, { readonly generation: number; readonly sinceMs: number }>();
 
   constructor(parts: RolloutParts) {
     const { informers, deps } = parts;
     this.#parts = parts;
+    this.#envelopes = new Envelopes(parts.configMapEnvelopes);
+    this.#turns = new TurnQueue(() => deps.clock.monotonic(), LONGEST_TURN_MS);
     this.#works = new OwnWrites({
       informer: informers.works,
       index: OF_BINDING,
@@ -187,7 +194,7 @@ export class WorksReconciler {
     } catch (error) {
       const message = messageOf(error);
       if (error instanceof OverrideError) return { outcome: { kind: "overrideFailed", message }, works };
-      if (error instanceof EnvelopeError) return { outcome: { kind: "workFailed", message }, works };
+      if (error instanceof ContentError) return { outcome: { kind: "workFailed", message }, works };
       if (signal.aborted || hasCode(error, "API_UNAVAILABLE", "API_TIMEOUT", "API_TOO_MANY_REQUESTS"))
         throw error;
       return { outcome: { kind: "workFailed", message }, works: written, error: toError(error) };
@@ -217,7 +224,9 @@ export class WorksReconciler {
       ? resolveOverrides(cluster, namespaced, overriddenCluster(members, spec.targetCluster))
       : undefined;
     const contents =
-      snapshot === undefined || overrides === undefined ? undefined : [snapshot.hash, overrides];
+      snapshot === undefined || overrides === undefined
+        ? undefined
+        : [snapshot.hash, overrides, this.#envelopes.mode];
     return { inputs: inputsOf(spec, reportBack, contents), snapshot, overrides, placement };
   }
 
@@ -230,12 +239,14 @@ export class WorksReconciler {
     if (overrides === undefined)
       throw new OverrideError("an override snapshot that the binding names does not exist");
     if (snapshot === undefined)
-      throw new EnvelopeError(
+      throw new ContentError(
         `the resource snapshot "${binding.spec.resourceSnapshotName}" or a part of it does not exist: what the cluster has stays`,
       );
     const { parts } = await this.#parts.contents.read(scope, snapshot, { signal });
     const reportBack = placement?.spec.strategy?.reportBackStrategy;
-    return planWorks({ binding, index: snapshot.index, parts, overrides, reportBack, inputs });
+    const { index } = snapshot;
+    const envelopes = this.#envelopes;
+    return this.#turns.finish(planWorks({ binding, index, parts, overrides, reportBack, inputs, envelopes }));
   }
 
   /** @returns All Works of the binding as they are then. */
