@@ -293,7 +293,6 @@ describe.skipIf(!isRoot)("the image in a chroot (needs root)", () => {
 
   it.each([
     ["ip", "-Version"],
-    ["bridge", "-Version"],
     ["nft", "--version"],
     ["wg", "--version"],
     ["wireguard-go", "--version"],

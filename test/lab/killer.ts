@@ -12,7 +12,7 @@ import {
 import { join } from "node:path";
 import { type LibC, loadLibC } from "@fairlead/os/libc/libc.ts";
 
-const PROGRAMS = ["ip", "nft", "nsenter", "unshare", "umount", "wg", "bridge"];
+const PROGRAMS = ["ip", "nft", "nsenter", "unshare", "umount", "wg"];
 
 /**
  * What an agent does to the kernel, by programs that it starts and by messages: after some of these steps it is dead, and does nothing more.

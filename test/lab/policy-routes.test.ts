@@ -8,25 +8,18 @@ import {
   readNetwork,
   runIpLines,
 } from "@fairlead/os/iproute/driver.ts";
-import { diffForwarding } from "@fairlead/os/iproute/fdb.ts";
 import { LinkReader } from "@fairlead/os/iproute/link-reader.ts";
-import { addVethPair, replaceAddress, setLink } from "@fairlead/os/iproute/lines.ts";
+import { addVethPair, setLink } from "@fairlead/os/iproute/lines.ts";
 import { diffNetwork, type NetworkState } from "@fairlead/os/iproute/state.ts";
-import { applyVxlan, type VxlanDevice } from "@fairlead/os/iproute/vxlan.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
 
 const signal = AbortSignal.timeout(100_000);
 
-function vxlanOf(at: number): VxlanDevice {
-  const hardwareAddress = `02:00:00:00:00:0${at}`;
-  return { device: "fl-vxlan", id: 7, port: 4790, local: `192.0.2.${at}`, hardwareAddress, mtu: 1450 };
-}
-
-describeOnKernel("next hops, metrics, tables, rules and forwarding entries", () => {
+describeOnKernel("next hops, metrics, tables and rules", () => {
   const fixture = netnsFixture();
-  const devices = ["a", "b", "fl-vxlan"];
+  const devices = ["a", "b"];
   let options: NetworkOptions;
   beforeAll(async () => {
     const [netns, there] = [await fixture.netns("here"), await fixture.netns("there")];
@@ -38,7 +31,6 @@ describeOnKernel("next hops, metrics, tables, rules and forwarding entries", () 
       ["a", "b"].map((it) => setLink(it, { up: true })),
       { netns: there, signal },
     );
-    await applyVxlan(vxlanOf(1), { netns, birthNetns: netns, signal });
   });
   afterAll(() => fixture[Symbol.asyncDispose]());
 
@@ -75,14 +67,7 @@ describeOnKernel("next hops, metrics, tables, rules and forwarding entries", () 
     { priority: 5299, family: "IPv6", from: "fd00::/8", mark: { value: 5, mask: 0xff }, table: 254 },
     { priority: 5298, family: "IPv4", mark: { value: 7, mask: 0xffff_ffff }, table: 4_000_000_000 },
   ] as const;
-  const entry = (hardwareAddress: string, to: string) => ({ device: "fl-vxlan", hardwareAddress, to });
-  const forwarding = [
-    entry("02:00:00:00:00:09", "192.0.2.9"),
-    entry("02:00:00:00:00:09", "192.0.2.10"),
-    entry("00:00:00:00:00:00", "192.0.2.9"),
-    entry("00:00:00:00:00:00", "192.0.2.10"),
-  ];
-  const neighbours = [{ device: "fl-vxlan", address: "10.9.0.1", hardwareAddress: "02:00:00:00:00:09" }];
+  const neighbours = [{ device: "a", address: "10.9.0.1", hardwareAddress: "02:00:00:00:00:09" }];
   const unique = <T>(key: (item: T) => string, items: readonly T[]): readonly T[] => [
     ...new Map(items.map((it) => [key(it), it])).values(),
   ];
@@ -94,17 +79,15 @@ describeOnKernel("next hops, metrics, tables, rules and forwarding entries", () 
       fc.subarray(grouped),
       fc.option(fc.constantFrom(...groups), { nil: undefined }),
       fc.subarray([...rules]),
-      fc.subarray(forwarding),
       fc.subarray(neighbours),
     )
-    .map(([simple, shared, group, some, entries, links]) => ({
+    .map(([simple, shared, group, some, links]) => ({
       addresses: [],
       routes: unique(routeKey, group === undefined ? simple : [...simple, ...shared]),
       neighbours: links,
       nextHops: group === undefined ? [] : nextHops,
       nextHopGroups: group === undefined ? [] : [group],
       rules: some,
-      forwarding: unique((it) => (it.hardwareAddress.endsWith("09") ? "09" : it.to), entries),
     }));
 
   it("converge to the desired state from any state, and then need no change", async () => {
@@ -112,12 +95,11 @@ describeOnKernel("next hops, metrics, tables, rules and forwarding entries", () 
       fc.asyncProperty(fc.array(state, { minLength: 1, maxLength: 3 }), async (states) => {
         for (const desired of states) {
           await applyNetwork(devices, desired, options);
-          const actual = await readNetwork(devices, options, { forwarding: true });
+          const actual = await readNetwork(devices, options);
           expect(diffNetwork(actual, desired)).toEqual([]);
           // And nothing else is there but the addresses that the kernel gives to each device.
           const foreign = diffNetwork(desired, actual).filter((it) => !it.includes("address replace fe80::"));
           expect(foreign).toEqual([]);
-          expect(diffForwarding(actual.forwarding ?? [], desired.forwarding ?? [])).toEqual([]);
         }
       }),
       { numRuns: 10 },
@@ -144,63 +126,19 @@ describeOnKernel("next hops, metrics, tables, rules and forwarding entries", () 
   });
 });
 
-describeOnKernel("a VXLAN between the namespaces of two nodes", () => {
+describeOnKernel("links of every kind that the agent has", () => {
   const fixture = netnsFixture();
   afterAll(() => fixture[Symbol.asyncDispose]());
 
-  it("carries packets whose outer addresses are those of the nodes, and is made again when one changes", async () => {
-    const nodes = [await fixture.netns("node-1"), await fixture.netns("node-2")];
-    const inner = [await fixture.netns("fleet-1"), await fixture.netns("fleet-2")];
-    const [end = "", otherEnd = ""] = nodes;
-    await runIpLines([addVethPair({ device: "uplink", netns: end }, { device: "uplink", netns: otherEnd })], {
-      signal,
-    });
-    const optionsOf = (at: number) => ({
-      netns: inner[at - 1] ?? "",
-      birthNetns: nodes[at - 1] ?? "",
-      signal,
-    });
-    for (const at of [1, 2]) {
-      const { netns, birthNetns } = optionsOf(at);
-      const other = 3 - at;
-      await runIpLines([setLink("uplink", { up: true }), replaceAddress("uplink", `192.0.2.${at}/24`)], {
-        netns: birthNetns,
-        signal,
-      });
-      expect(await applyVxlan(vxlanOf(at), optionsOf(at))).toBe(true);
-      expect(await applyVxlan(vxlanOf(at), optionsOf(at))).toBe(false);
-      const { hardwareAddress } = vxlanOf(other);
-      await applyNetwork(
-        ["fl-vxlan"],
-        {
-          addresses: [{ device: "fl-vxlan", address: `10.112.${at}.1/32` }],
-          routes: [
-            {
-              to: `10.112.${other}.0/24`,
-              hops: [{ device: "fl-vxlan", via: `10.112.${other}.1`, isOnlink: true }],
-            },
-          ],
-          neighbours: [{ device: "fl-vxlan", address: `10.112.${other}.1`, hardwareAddress }],
-          forwarding: [{ device: "fl-vxlan", hardwareAddress, to: `192.0.2.${other}` }],
-        },
-        { netns, signal },
-      );
-    }
-    const ping = inNetns(inner[0] ?? "", "ping", ["-c1", "-W5", "-M", "do", "-s", "1422", "10.112.2.1"]);
-    expect((await exec(ping.command, ping.args, { signal })).stdout).toContain("1 received");
-    expect((await readLinks({ netns: otherEnd, signal })).map((it) => it.device)).toEqual(["lo", "uplink"]);
-    expect(await applyVxlan({ ...vxlanOf(1), id: 8 }, optionsOf(1))).toBe(true);
-    const link = (await readLinks(optionsOf(1))).find((it) => it.device === "fl-vxlan");
-    expect(link).toMatchObject({ isUp: true, mtu: 1450, vxlan: { id: 8, port: 4790, local: "192.0.2.1" } });
-    const tunnel = inNetns(inner[0] ?? "", "ip", ["tuntap", "add", "mode", "tun", "name", "tunnel"]);
+  it("are read by netlink as ip shows them", async () => {
+    const [here, there] = [await fixture.netns("here"), await fixture.netns("there")];
+    const tunnel = inNetns(here, "ip", ["tuntap", "add", "mode", "tun", "name", "tunnel"]);
     await exec(tunnel.command, tunnel.args, { signal });
-    await runIpLines(
-      [addVethPair({ device: "pod", netns: inner[0] ?? "" }, { device: "eth0", netns: end })],
-      {
-        signal,
-      },
-    );
-    for (const netns of [inner[0] ?? "", end])
+    await runIpLines([addVethPair({ device: "pod", netns: here }, { device: "eth0", netns: there })], {
+      signal,
+    });
+    await runIpLines([setLink("pod", { up: true, mtu: 1408 })], { netns: here, signal });
+    for (const netns of [here, there])
       expect(await new LinkReader(netns).links(signal)).toEqual(await readLinks({ netns, signal }));
   });
 });

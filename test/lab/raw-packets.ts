@@ -16,17 +16,21 @@ const TRANSPORTS = { TCP: 6, UDP: 17, SCTP: 132 } as const;
 const ETHERNET_BYTES = 14;
 const SYN = 2;
 
-/** A frame for a packet socket. Checksums of transports are not filled in: the receiver must not look at them. */
-export function frameOf(packet: RawPacket, to: Buffer): Buffer {
+/**
+ * A frame for a packet socket. Checksums of transports are not filled in: the receiver must not look at them.
+ *
+ * @param payload - Of UDP, in place of the mark.
+ */
+export function frameOf(packet: RawPacket, to: Buffer, payload?: Buffer): Buffer {
   const ethernet = Buffer.alloc(ETHERNET_BYTES);
   to.copy(ethernet);
   ethernet.writeUInt16BE(typeof packet.source === "number" ? 0x0800 : 0x86dd, 12);
-  return Buffer.concat([Buffer.alloc(FRAME_OFFSET), ethernet, packetOf(packet)]);
+  return Buffer.concat([Buffer.alloc(FRAME_OFFSET), ethernet, packetOf(packet, payload)]);
 }
 
 /** The packet with its header of IP. */
-export function packetOf(packet: RawPacket): Buffer {
-  const body = bodyOf(packet);
+export function packetOf(packet: RawPacket, payload?: Buffer): Buffer {
+  const body = payload === undefined ? bodyOf(packet) : datagramOf(packet, payload);
   const header = typeof packet.source === "number" ? header4(packet, body) : header6(packet, body);
   return Buffer.concat([header, body]);
 }
@@ -64,6 +68,12 @@ function bodyOf({ traffic, mark }: RawPacket): Buffer {
     }
   }
   return Buffer.concat([head, tail]);
+}
+
+function datagramOf(packet: RawPacket, payload: Buffer): Buffer {
+  const head = bodyOf(packet).subarray(0, 8);
+  head.writeUInt16BE(head.length + payload.length, 4);
+  return Buffer.concat([head, payload]);
 }
 
 function header4({ source, destination, ...packet }: RawPacket, body: Buffer): Buffer {

@@ -1,7 +1,6 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
-import { type BridgeLine, diffForwarding, parseForwarding } from "./fdb.ts";
 import { objects, textOf } from "./json.ts";
 import type { IpLine } from "./line.ts";
 import { deleteLink } from "./lines.ts";
@@ -35,7 +34,7 @@ export interface NetworkOptions extends IpOptions {
  */
 export async function runIpLines(lines: readonly IpLine[], options: IpOptions): Promise<void> {
   for (const { flags, batch } of batches(lines))
-    await run("ip", [...flags, "-batch", "-"], options, `${batch.join("\n")}\n`);
+    await run([...flags, "-batch", "-"], options, `${batch.join("\n")}\n`);
 }
 
 /**
@@ -69,13 +68,9 @@ function batches(
   return result;
 }
 
-async function runBridgeLines(lines: readonly BridgeLine[], options: IpOptions): Promise<void> {
-  if (lines.length > 0) await run("bridge", ["-batch", "-"], options, `${lines.join("\n")}\n`);
-}
-
 /** All devices of the namespace. */
 export async function readLinks(options: IpOptions): Promise<readonly Link[]> {
-  return parseLinks(await run("ip", ["-N", "-j", "-d", "link", "show"], options));
+  return parseLinks(await run(["-N", "-j", "-d", "link", "show"], options));
 }
 
 /** Of iproute2, and of the kernel for a device that goes while it is read. */
@@ -84,9 +79,7 @@ const ABSENT = /does not exist\.$|Cannot find device|No such device/;
 /** One device; undefined if absent. */
 export async function readLink(device: string, options: IpOptions): Promise<Link | undefined> {
   try {
-    return parseLinks(
-      await run("ip", ["-N", "-j", "-d", "link", "show", "dev", deviceWord(device)], options),
-    )[0];
+    return parseLinks(await run(["-N", "-j", "-d", "link", "show", "dev", deviceWord(device)], options))[0];
   } catch (error) {
     if (isAbsence(error)) return undefined;
     throw error;
@@ -99,21 +92,17 @@ function isAbsence(error: unknown): boolean {
 
 /**
  * The state of `devices`, and next hops and rules in the ranges, as the kernel has them.
- *
- * @param parts - `forwarding`: read forwarding entries too. Default: false.
  */
 export async function readNetwork(
   devices: Iterable<string>,
   options: NetworkOptions,
-  parts: { readonly forwarding?: boolean } = {},
 ): Promise<ActualNetworkState> {
   const { rulePriorities, nextHopIds } = options;
   const names = new Set(devices);
-  const [ipv4, ipv6, nextHops, forwarding] = await Promise.all([
+  const [ipv4, ipv6, nextHops] = await Promise.all([
     showFamily("-4", options),
     showFamily("-6", options),
-    nextHopIds && run("ip", ["-N", "-j", "nexthop", "show"], options),
-    parts.forwarding === true ? run("bridge", ["-j", "fdb", "show"], options) : undefined,
+    nextHopIds && run(["-N", "-j", "nexthop", "show"], options),
   ]);
   const isOurRule = isInside(rulePriorities);
   const { nextHops: hops, groups } = parseNextHops(nextHops ?? "", isInside(nextHopIds));
@@ -122,14 +111,13 @@ export async function readNetwork(
     rules: [...parseRules(ipv4.rules, "IPv4", isOurRule), ...parseRules(ipv6.rules, "IPv6", isOurRule)],
     nextHops: hops,
     nextHopGroups: groups,
-    ...defined({ forwarding: forwarding === undefined ? undefined : parseForwarding(forwarding, names) }),
   };
 }
 
 /** All that `ip` shows of one family, with one process start. */
 async function showFamily(flag: "-4" | "-6", options: NetworkOptions): Promise<FamilyTexts> {
   const lines = ["address show", "route show table all", "neighbour show nud permanent", "rule show"];
-  const text = await run("ip", [flag, "-N", "-j", "-batch", "-"], options, `${lines.join("\n")}\n`);
+  const text = await run([flag, "-N", "-j", "-batch", "-"], options, `${lines.join("\n")}\n`);
   const answers = text.split("\n").filter((it) => it !== "");
   const [addresses, routes, neighbours, rules] = answers;
   if (addresses === undefined || routes === undefined || neighbours === undefined || rules === undefined)
@@ -153,7 +141,7 @@ const MOST_SHOWN = 3;
 /** The device by which the kernel sends to an address; undefined without a route. */
 export async function routeDeviceTo(address: string, options: IpOptions): Promise<string | undefined> {
   try {
-    const [route] = objects(await run("ip", ["-j", "route", "get", addressWord(address)], options));
+    const [route] = objects(await run(["-j", "route", "get", addressWord(address)], options));
     return textOf(route?.["dev"]);
   } catch (error) {
     if (hasCode(error, "EXEC_FAILED")) return undefined;
@@ -174,18 +162,15 @@ export async function applyNetwork(
   options: NetworkOptions,
 ): Promise<number> {
   checkRanges(desired, options);
-  const parts = { forwarding: desired.forwarding !== undefined };
   let count = 0;
   for (let pass = 0; pass < PASSES; pass++) {
-    const actual = await readNetwork(devices, options, parts);
+    const actual = await readNetwork(devices, options);
     const lines = diffNetwork(actual, desired);
-    const bridgeLines = diffForwarding(actual.forwarding ?? [], desired.forwarding ?? []);
-    if (lines.length + bridgeLines.length === 0) return count;
-    await runBridgeLines(bridgeLines, options);
+    if (lines.length === 0) return count;
     await runIpLines(lines, options);
-    count += lines.length + bridgeLines.length;
+    count += lines.length;
   }
-  const left = diffNetwork(await readNetwork(devices, options, parts), desired);
+  const left = diffNetwork(await readNetwork(devices, options), desired);
   throw new FleetError(
     "EXEC_FAILED",
     `another program keeps changing the network of ${devices.join(", ")}, or the kernel does not keep it; not as it has to be: ${left.slice(0, MOST_SHOWN).join("; ")}`,
@@ -204,16 +189,11 @@ function checkRanges(desired: NetworkState, { rulePriorities, nextHopIds }: Netw
   throw new FleetError("OPTION_INVALID", `out of the range of this program: ${wrong.join(", ")}`);
 }
 
-async function run(
-  program: "ip" | "bridge",
-  args: readonly string[],
-  options: IpOptions,
-  input?: string,
-): Promise<string> {
+async function run(args: readonly string[], options: IpOptions, input?: string): Promise<string> {
   const [command, ...rest] =
     options.netns === undefined
-      ? ([program, ...args] as const)
-      : (["nsenter", `--net=${netnsWord(options.netns)}`, "--", program, ...args] as const);
+      ? (["ip", ...args] as const)
+      : (["nsenter", `--net=${netnsWord(options.netns)}`, "--", "ip", ...args] as const);
   const result = await exec(command, rest, {
     signal: options.signal,
     ...defined({ input }),

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { diffForwarding } from "./fdb.ts";
 import {
   addVethPair,
   addWireguard,
@@ -13,18 +12,8 @@ import {
 } from "./lines.ts";
 import { replaceNextHop, replaceNextHopGroup } from "./nexthops.ts";
 import { addRule, type Rule } from "./rules.ts";
-import { addVxlan } from "./vxlan.ts";
 
 const RULE: Rule = { priority: 1, family: "IPv4", table: 1 };
-const ENTRY = { device: "a", hardwareAddress: "02:00:00:00:00:01", to: "10.0.0.1" };
-const VXLAN = {
-  device: "a",
-  id: 1,
-  port: 1,
-  local: "10.0.0.1",
-  hardwareAddress: ENTRY.hardwareAddress,
-  mtu: 1450,
-};
 
 describe("lines for ip -batch", () => {
   it("are written in canonical words", () => {
@@ -37,7 +26,6 @@ describe("lines for ip -batch", () => {
       setLink("eth0", { addressGeneration: "none" }),
       moveLink("fl-wg00", "/run/x/fleet"),
       addWireguard("fl-wg00", "/run/x/fleet", 1408),
-      addVxlan({ ...VXLAN, device: "fl-vxlan" }, "/run/x/fleet"),
       deleteLink("pod1"),
       replaceAddress("eth0", "10.0.0.1/24"),
       replaceAddress("eth0", "FD00::0:1/64"),
@@ -50,7 +38,6 @@ describe("lines for ip -batch", () => {
       "link set dev eth0 addrgenmode none",
       "link set dev fl-wg00 netns /run/x/fleet",
       "link add name fl-wg00 mtu 1408 netns /run/x/fleet type wireguard",
-      "link add name fl-vxlan address 02:00:00:00:00:01 mtu 1450 netns /run/x/fleet type vxlan id 1 dstport 1 local 10.0.0.1 nolearning",
       "link delete dev pod1",
       "address replace 10.0.0.1/24 dev eth0",
       "address replace fd00::1/64 dev eth0 nodad",
@@ -85,13 +72,6 @@ describe("lines for ip -batch", () => {
     ["the priority of the kernel's own rule", () => addRule({ priority: 0, family: "IPv4", table: 1 })],
     ["a rule with a mask that is too long", () => addRule({ ...RULE, mark: { value: 1, mask: 2 ** 32 } })],
     ["a rule from words", () => addRule({ ...RULE, from: "all lookup main" })],
-    [
-      "a forwarding entry with words behind it",
-      () => diffForwarding([], [{ ...ENTRY, to: "10.0.0.1 self" }]),
-    ],
-    ["a forwarding entry of a line feed", () => diffForwarding([], [{ ...ENTRY, device: "a\nfdb" }])],
-    ["a VXLAN with an id out of range", () => addVxlan({ ...VXLAN, id: 2 ** 24 }, "/n")],
-    ["a VXLAN in a namespace with a space", () => addVxlan(VXLAN, "/a b")],
     ["a device in a name in place of a path", () => moveLink("a", "1")],
   ])("refuse %s", (_, make) => {
     expect(make).toThrow(

@@ -1,6 +1,5 @@
 import { closeSync } from "node:fs";
 import { defined } from "@fairlead/base/defined.ts";
-import { formatAddress } from "@fairlead/base/netaddr/address.ts";
 import {
   callError,
   inNamespace,
@@ -40,8 +39,7 @@ const HEADER_BYTES = 16;
 const INFO_BYTES = 16;
 const IFF_UP = 1;
 const IFLA = { address: 1, name: 3, mtu: 4, link: 5, info: 18, mask: 29, linkNetns: 37 } as const;
-const IFLA_INFO = { kind: 1, data: 2 } as const;
-const IFLA_VXLAN = { id: 1, local: 4, port: 15, local6: 17 } as const;
+const IFLA_INFO_KIND = 1;
 const RTEXT_FILTER_SKIP_STATS = 8;
 /** One answer holds 32 KiB at most. Unit: bytes. */
 const ANSWER_BYTES = 64 * 1024;
@@ -117,7 +115,7 @@ export function parseLinkMessages(bytes: Uint8Array): readonly Link[] {
 function parseLink(payload: Buffer): Link {
   const of = parseAttributes(payload, INFO_BYTES);
   const info = parseAttributes(of.get(IFLA.info) ?? Buffer.alloc(0));
-  const kind = textOf(info.get(IFLA_INFO.kind));
+  const kind = textOf(info.get(IFLA_INFO_KIND));
   const address = of.get(IFLA.address);
   // Without a namespace of its own, the other end is a device of this one.
   const peer = of.has(IFLA.linkNetns) ? of.get(IFLA.link) : undefined;
@@ -130,24 +128,8 @@ function parseLink(payload: Buffer): Link {
       kind,
       peerIndex: peer && numberOf(peer),
       hardwareAddress: address?.length === ETHERNET_BYTES ? hardwareText(address) : undefined,
-      vxlan: kind === "vxlan" ? parseVxlan(info.get(IFLA_INFO.data) ?? Buffer.alloc(0)) : undefined,
     }),
   };
-}
-
-function parseVxlan(data: Buffer): NonNullable<Link["vxlan"]> {
-  const of = parseAttributes(data);
-  const [local4, local6] = [of.get(IFLA_VXLAN.local), of.get(IFLA_VXLAN.local6)];
-  const local = local4 ?? local6;
-  return {
-    id: numberOf(of.get(IFLA_VXLAN.id)),
-    port: of.get(IFLA_VXLAN.port)?.readUInt16BE(0) ?? 0,
-    ...(local === undefined ? {} : { local: addressText(local) }),
-  };
-}
-
-function addressText(bytes: Buffer): string {
-  return formatAddress(bytes.length === 4 ? bytes.readUInt32BE(0) : BigInt(`0x${bytes.toString("hex")}`));
 }
 
 function hardwareText(bytes: Buffer): string {

@@ -9,7 +9,7 @@ export interface Link {
   readonly index: number;
   /** Of a veth pair between two namespaces: the index of the other end in its namespace. */
   readonly peerIndex?: number;
-  /** "veth", "tun", "wireguard", "vxlan"; absent for physical devices. */
+  /** "veth", "tun", "wireguard"; absent for physical devices. */
   readonly kind?: string;
   /** The bridge, or other device, of which it is a port. */
   readonly master?: string;
@@ -19,35 +19,25 @@ export interface Link {
   readonly isUp: boolean;
   /** Absent for devices without one, as those of WireGuard. */
   readonly hardwareAddress?: string;
-  /** For kind "vxlan". */
-  readonly vxlan?: { readonly id: number; readonly port: number; readonly local?: string };
 }
 
 /** @throws {FleetError} `EXEC_FAILED` when the text is not what `ip -j -d link show` prints. */
 export function parseLinks(text: string): readonly Link[] {
   return objects(text).map((it) => {
     const [info = {}] = list([it["linkinfo"]]);
-    const kind = textOf(info["info_kind"]);
     return {
       device: String(it["ifname"]),
       index: Number(it["ifindex"]),
       mtu: Number(it["mtu"]),
       isUp: Array.isArray(it["flags"]) && it["flags"].includes("UP"),
       ...defined({
-        kind,
+        kind: textOf(info["info_kind"]),
         master: textOf(it["master"]),
         peerIndex: numberOf(it["link_index"]),
         hardwareAddress: textOf(it["address"]),
-        vxlan: kind === "vxlan" ? parseVxlan(info["info_data"]) : undefined,
       }),
     };
   });
-}
-
-function parseVxlan(data: unknown): NonNullable<Link["vxlan"]> {
-  const [it = {}] = list([data]);
-  const local = textOf(it["local"]) ?? textOf(it["local6"]);
-  return { id: Number(it["id"]), port: Number(it["port"]), ...(local === undefined ? {} : { local }) };
 }
 
 /** What `ip -N -j` prints for one family. */

@@ -1,5 +1,4 @@
 import { expect, it } from "vitest";
-import { diffForwarding } from "./fdb.ts";
 import { diffNetwork, type NetworkState } from "./state.ts";
 
 const NOTHING: NetworkState = { addresses: [], routes: [], neighbours: [] };
@@ -31,7 +30,7 @@ const AFTER: NetworkState = {
   neighbours: [{ device: "eth0", address: "169.254.1.1", hardwareAddress: "02:00:00:00:00:02" }],
 };
 
-/** The tunnels of a gateway: flows are shared by two devices, packets of some sources have a table, and nodes are linked. */
+/** The tunnels of a gateway: flows are shared by two devices, and packets of some sources have a table. */
 const TUNNELS: NetworkState = {
   addresses: [],
   routes: [
@@ -44,7 +43,7 @@ const TUNNELS: NetworkState = {
     },
     { to: "fd00:2::/48", metric: 20, hops: [{ device: "fl-wg00" }] },
   ],
-  neighbours: [{ device: "fl-vxlan", address: "10.112.1.1", hardwareAddress: "02:00:00:00:00:01" }],
+  neighbours: [{ device: "fl-host", address: "10.112.1.1", hardwareAddress: "02:00:00:00:00:01" }],
   nextHops: [
     { id: 2001, device: "fl-wg00" },
     { id: 2002, device: "fl-wg10" },
@@ -59,20 +58,14 @@ const TUNNELS: NetworkState = {
     { priority: 5200, family: "IPv6", table: 300, mark: { value: 0xf0, mask: 0xff } },
     { priority: 5201, family: "IPv4", to: "10.96.0.0/12", incoming: "fl-host", table: 254 },
   ],
-  forwarding: [
-    { device: "fl-vxlan", hardwareAddress: "02:00:00:00:00:01", to: "192.0.2.11" },
-    { device: "fl-vxlan", hardwareAddress: "00:00:00:00:00:00", to: "192.0.2.11" },
-    { device: "fl-vxlan", hardwareAddress: "00:00:00:00:00:00", to: "2001:db8::12" },
-  ],
 };
-/** One device is gone, the group has another number of buckets, and a node has another address. */
+/** One device is gone, and the group has another number of buckets. */
 const FEWER_TUNNELS: NetworkState = {
   ...TUNNELS,
   routes: TUNNELS.routes.slice(0, 2).map((it) => ({ ...it, mtu: 1376 })),
   nextHops: TUNNELS.nextHops?.slice(0, 1) ?? [],
   nextHopGroups: [{ id: 2020, members: [{ id: 2001 }], resilient: { buckets: 128, idleSeconds: 60 } }],
   rules: TUNNELS.rules?.slice(0, 1) ?? [],
-  forwarding: [{ device: "fl-vxlan", hardwareAddress: "02:00:00:00:00:01", to: "192.0.2.12" }],
 };
 
 it.each([
@@ -83,14 +76,10 @@ it.each([
   ["changed in its tunnels", TUNNELS, FEWER_TUNNELS],
   ["removed with tunnels", FEWER_TUNNELS, NOTHING],
 ])("the lines for ip -batch of a network that is %s", async (name, actual, desired) => {
-  const lines: readonly string[] = [
-    ...diffForwarding(actual.forwarding ?? [], desired.forwarding ?? []).map((it) => `bridge ${it}`),
-    ...diffNetwork(actual, desired),
-  ];
+  const lines = diffNetwork(actual, desired);
   await expect(`${lines.join("\n")}\n`).toMatchFileSnapshot(`goldens/${name.replaceAll(" ", "-")}.batch`);
 });
 
 it("a network that is as desired needs no line", () => {
   for (const it of [BEFORE, TUNNELS]) expect(diffNetwork(it, it)).toEqual([]);
-  expect(diffForwarding(TUNNELS.forwarding ?? [], TUNNELS.forwarding ?? [])).toEqual([]);
 });

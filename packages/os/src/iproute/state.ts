@@ -1,6 +1,5 @@
 import { byText } from "@fairlead/base/text.ts";
 import { compare } from "./compare.ts";
-import type { ForwardingEntry } from "./fdb.ts";
 import type { IpLine } from "./line.ts";
 import {
   deleteAddress,
@@ -18,7 +17,7 @@ import { type ActualRule, diffRules, type Rule } from "./rules.ts";
 import { addressWord, interfaceAddressWord, prefixWord } from "./words.ts";
 
 /**
- * Addresses, routes, permanent neighbours and forwarding entries of some devices, and next hops and rules in some ranges.
+ * Addresses, routes and permanent neighbours of some devices, and next hops and rules in some ranges.
  * Others are not touched.
  */
 export interface NetworkState {
@@ -36,8 +35,6 @@ export interface NetworkState {
   readonly nextHopGroups?: readonly NextHopGroup[];
   /** Absent: none. */
   readonly rules?: readonly Rule[];
-  /** Of VXLAN devices. Absent: not read and not touched. */
-  readonly forwarding?: readonly ForwardingEntry[];
 }
 
 /** A state as it is read. */
@@ -48,7 +45,7 @@ export interface ActualNetworkState extends NetworkState {
 /**
  * The lines for `ip -batch` that turn `actual` into `desired`, in an order that the kernel accepts: routes need addresses
  * and next hops, and a deleted address takes routes with it, so deletions come first. Nothing that is right is touched.
- * Forwarding entries are not among them: see `diffForwarding`. Pure.
+ * Pure.
  */
 export function diffNetwork(actual: ActualNetworkState, desired: NetworkState): readonly IpLine[] {
   const addresses = compare(actual.addresses, desired.addresses, (it) => [

@@ -27,6 +27,17 @@ const categories = ["fleet-networking"];
 const ADDRESS = { minLength: 2, maxLength: 45 };
 /** X25519 key: 32 bytes in base64. */
 const KEY = { minLength: 44, maxLength: 44, pattern: "^[A-Za-z0-9+/]{43}=$" };
+const KEYS = {
+  ...mapList(
+    "epoch",
+    object({
+      "epoch!": int32(undefined, { minimum: 1 }),
+      "publicKey!": text("WireGuard public key. Base64.", KEY),
+    }),
+    "Its WireGuard public keys, by epoch.",
+  ),
+  maxItems: 2,
+};
 const PORT = { minimum: 1, maximum: 65_535 };
 const INDEX = { minimum: 0, maximum: 1023 };
 const BASE_PORT = { minimum: 1, maximum: MAX_BASE_PORT };
@@ -222,6 +233,7 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                 "Addresses of the node's pods.",
                 { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["podUID"], maxItems: 4096 },
               ),
+              keys: KEYS,
               conditions: CONDITIONS,
             }),
           },
@@ -251,17 +263,7 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
               "cluster!": text("The member.", CLUSTER),
               "ordinal!": int32("Unique among the gateways of the member.", { minimum: 0, maximum: 3 }),
               "node!": text("The node that it runs on.", { minLength: 1, maxLength: 253 }),
-              keys: {
-                ...mapList(
-                  "epoch",
-                  object({
-                    "epoch!": int32(undefined, { minimum: 1 }),
-                    "publicKey!": text("WireGuard public key. Base64.", KEY),
-                  }),
-                  "Its WireGuard public keys, by epoch.",
-                ),
-                maxItems: 2,
-              },
+              keys: KEYS,
               basePort: int32(
                 "UDP port of WireGuard for plane 0 and even epochs, the first of eight.",
                 BASE_PORT,

@@ -31,6 +31,8 @@ import { EchoProbes, type EchoState } from "./echo-probes.ts";
 import { planFleetNetwork, TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
 import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
+import { publicKeysOf } from "./keys.ts";
+import type { NodeKeys } from "./devices.ts";
 import { untilOnlyAgent } from "./only-agent.ts";
 import { createNodeMeters, type NodeFigures, nodeFigures } from "./node-meters.ts";
 import { PathReporter, type Reported } from "./path-reporter.ts";
@@ -59,9 +61,6 @@ const MAX_RETRY_MS = 10_000;
 
 /** How often everything is compared with the kernel, in case that another program changed it. Unit: milliseconds. */
 const COMPARE_MS = 60_000;
-
-/** MTU of the network between the nodes. Unit: bytes. */
-const NODE_MTU = 1500;
 
 export interface NodeAgentComponent extends Component {
   /** Removes this node's part of the data path. In place of `start`. */
@@ -203,14 +202,16 @@ class NodeAgent implements NodeAgentComponent {
           releasedAt !== undefined || known.has(podUID) || attached.isReachable(podUID),
       );
       // Neither waits for the other: the API server may be away, and a gateway may have many tunnels to set up.
-      const recording = Promise.allSettled([this.#recordAllocations(state, reachable, signal)]);
-      await this.#applyWays(state, signal);
+      const keys = await this.#tunnels.loadKeys(state.network.keyEpoch);
+      const status = { allocations: [...reachable], keys: publicKeysOf(keys) };
+      const recording = Promise.allSettled([this.#recordStatus(state, status, signal)]);
+      await this.#applyWays(state, keys, signal);
       const figures = { allocations, attached, exhausted, exposed: this.#exposedPorts };
       this.#figures = nodeFigures(state.block.spec, figures);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
       const [recorded] = await recording;
       if (recorded.status === "rejected") throw recorded.reason;
-      await this.#tunnels.publish(state, signal);
+      await this.#tunnels.publish(state, keys, signal);
       const compareInMs = this.#comparedAtMs + COMPARE_MS - deps.clock.monotonic();
       return { requeueAfterMs: Math.max(1, Math.min(freeInMs, attached.dueInMs, compareInMs)) };
     } catch (error) {
@@ -244,8 +245,8 @@ class NodeAgent implements NodeAgentComponent {
   }
 
   /** The ways to other nodes and members. */
-  async #applyWays(state: NodeState, signal: AbortSignal): Promise<void> {
-    const tunnels = await this.#tunnels.apply(state, signal);
+  async #applyWays(state: NodeState, keys: NodeKeys, signal: AbortSignal): Promise<void> {
+    const tunnels = await this.#tunnels.apply(state, keys, signal);
     if (tunnels.isNew) this.#kernel.doubtNetwork();
     await this.#applyNetwork(state, tunnels, signal);
   }
@@ -298,16 +299,16 @@ class NodeAgent implements NodeAgentComponent {
     };
   }
 
-  async #recordAllocations(
+  async #recordStatus(
     { block }: NodeState,
-    allocations: readonly Allocation[],
+    status: NonNullable<AddressBlock["status"]>,
     signal: AbortSignal,
   ): Promise<void> {
     await applyIfChanged(this.#options.client, ADDRESS_BLOCKS, {
       current: block,
       desired: {
         metadata: { namespace: block.metadata.namespace ?? "", name: block.metadata.name },
-        status: { allocations: [...allocations], ...defined({ conditions: this.#conditionsOf(block) }) },
+        status: { ...status, ...defined({ conditions: this.#conditionsOf(block) }) },
       },
       fieldManager: NODE_MANAGER,
       subresource: "status",
@@ -343,12 +344,11 @@ class NodeAgent implements NodeAgentComponent {
 
   async #applyNetwork(state: NodeState, tunnels: TunnelState, signal: AbortSignal): Promise<void> {
     const { nodeName } = this.#options;
-    const { pairs, devices, endpoints } = tunnels;
     const stateOf = (target: string): EchoState => this.#probes.stateOf(target);
-    const plan = planFleetNetwork({ nodeName, state, pairs, stateOf, endpoints, mtu: NODE_MTU });
+    const { network, targets } = planFleetNetwork({ ...tunnels, nodeName, state, stateOf });
     const { ipv4, ipv6 } = state.network;
-    await this.#kernel.applyNetwork(planHostEnd({ nodeName, ipv4, ipv6 }), plan, devices, signal);
-    this.#probes.update(plan.targets, nodeAddress(state.block.spec.ipv4[0] ?? ""));
+    await this.#kernel.applyNetwork(planHostEnd({ nodeName, ipv4, ipv6 }), network, tunnels.devices, signal);
+    this.#probes.update(targets, nodeAddress(state.block.spec.ipv4[0] ?? ""));
   }
 
   async #applyTable(

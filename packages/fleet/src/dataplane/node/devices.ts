@@ -18,8 +18,8 @@ export interface Pair {
   readonly remoteKey: string;
 }
 
-/** Private keys of this gateway by epoch. Base64. */
-export type GatewayKeys = ReadonlyMap<number, string>;
+/** Private keys of this node by epoch. Base64. */
+export type NodeKeys = ReadonlyMap<number, string>;
 
 /**
  * An interval at which no NAT forgets a mapping: RFC 4787 (REQ-5) asks for at least 2 minutes, but 30 s occur. Unit: seconds.
@@ -29,7 +29,7 @@ const KEEPALIVE_SECONDS = 20;
 export function planPairs(
   { remotes }: Pick<NodeState, "remotes">,
   basePort: number,
-  keys: GatewayKeys,
+  keys: NodeKeys,
 ): readonly Pair[] {
   const pairs: Pair[] = [];
   for (const remote of remotes)
@@ -59,7 +59,7 @@ export type Endpoint = Required<Pick<WireguardPeer, "endpoint" | "isHeld">>;
 
 interface DevicesPlan {
   readonly pairs: readonly Pair[];
-  readonly keys: GatewayKeys;
+  readonly keys: NodeKeys;
   readonly members: NodeState["members"];
   /** Where a pair is moved; absent: it stays where WireGuard has it. */
   readonly endpoints: ReadonlyMap<string, Endpoint>;

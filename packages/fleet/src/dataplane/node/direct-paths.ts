@@ -7,7 +7,7 @@ import { controlKey } from "../control/keys.ts";
 import { answerProbe, Prober } from "../control/probe.ts";
 import type { ControlPorts } from "./control-ports.ts";
 import { wireGuardPort } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { type GatewayKeys, headId, type Pair } from "./devices.ts";
+import { type NodeKeys, headId, type Pair } from "./devices.ts";
 import { type DirectPath, isLivingPath, PROBE_MS } from "./path-choice.ts";
 import { ProbedPaths } from "./probed-paths.ts";
 
@@ -52,7 +52,7 @@ export class DirectPaths implements AsyncDisposable {
 
   update(
     pairs: readonly Pair[],
-    own: { readonly index: number; readonly ordinal: number; readonly keys: GatewayKeys },
+    own: { readonly index: number; readonly ordinal: number; readonly keys: NodeKeys },
   ): void {
     const idOf = (pair: Pair): string =>
       [pair.id, own.index, pair.remote.index, pair.remoteKey, own.keys.get(pair.epoch)].join(" ");
@@ -112,7 +112,7 @@ export class DirectPaths implements AsyncDisposable {
     await this.#running;
   }
 
-  #create(pair: Pair, own: { readonly index: number; readonly keys: GatewayKeys }): Probing | undefined {
+  #create(pair: Pair, own: { readonly index: number; readonly keys: NodeKeys }): Probing | undefined {
     const head = { from: own.index, to: pair.remote.index ?? 0, epoch: pair.epoch };
     try {
       const key = controlKey("probe", own.keys.get(pair.epoch) ?? "", pair.remoteKey);

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { AddressBlock, Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { planPairs } from "./devices.ts";
 import { planFleetNetwork } from "./fleet-network.ts";
+import { planNodePeers } from "./node-peers.ts";
 import type { NodeState } from "./state.ts";
 
 function block(cluster: string, second: number, node?: number): AddressBlock["spec"] {
@@ -36,7 +37,7 @@ const KEYS = new Map([
   [2, "two"],
 ]);
 
-/** Member `a` has three nodes, of which the first two are gateways; member `b` has two gateways. */
+/** Member `a` has four nodes, of which the first two are gateways; member `b` has two gateways. */
 function plan(
   at: number,
   alive: readonly string[],
@@ -44,7 +45,6 @@ function plan(
   mtus: ReadonlyMap<string, number> = new Map(),
 ) {
   const remotes = [0, 1].map((it) => gateway("b", 1, it, epochs));
-  const gateways = ["a-0", "a-1"].filter((it) => it !== `a-${at}`);
   const state: NodeState = {
     network: {
       mode: "parallel",
@@ -59,9 +59,17 @@ function plan(
       ["a", block("a", 0)],
       ["b", block("b", 1)],
     ]),
-    nodes: [0, 1, 2].filter((it) => it !== at).map((it) => block("a", 0, it)),
+    nodes: [0, 1, 2, 3]
+      .filter((it) => it !== at)
+      .map((it) => ({
+        ...block("a", 0, it),
+        keys: epochs.map((epoch) => ({ epoch, publicKey: `a-${it}-${epoch}` })),
+      })),
     gateway: undefined,
-    gatewayNodes: new Set(gateways),
+    ordinals: new Map([
+      ["a-0", 0],
+      ["a-1", 1],
+    ]),
     remotes,
   };
   const pairs = at < 2 ? planPairs({ remotes }, 31_820, KEYS) : [];
@@ -76,8 +84,8 @@ function plan(
     state,
     pairs,
     stateOf,
+    peers: planNodePeers(state, KEYS),
     endpoints: new Map([["b/0/1", "198.51.100.1:31820"]]),
-    mtu: 1500,
   });
 }
 
@@ -86,33 +94,60 @@ function way(of: ReturnType<typeof plan>) {
   const group = of.network.nextHopGroups?.find((it) => it.id === route?.nextHop);
   const ids = group?.members.map((it) => it.id) ?? [route?.nextHop];
   const devices = of.network.nextHops?.filter((it) => ids.includes(it.id)).map((it) => it.device);
-  return route?.nextHop === undefined ? route?.hops.map((it) => it.via) : devices;
+  return devices;
 }
 
 describe("the network of a node's namespace fleet", () => {
-  it("reaches other nodes of the cluster over VXLAN, at their addresses", () => {
-    const { vxlan, network } = plan(2, []);
-    expect(vxlan).toMatchObject({ device: "fl-vxlan", local: "192.0.2.3", mtu: 1430 });
-    expect(network.routes.find((it) => it.to === "10.112.0.0/24")?.hops[0]?.via).toBe("10.112.0.1");
-    expect(network.forwarding?.map((it) => it.to)).toEqual(["192.0.2.1", "192.0.2.2"]);
+  it("reaches each gateway of the cluster by a device of its own, and other nodes by the first", () => {
+    const devicesOf = (at: number, epochs: readonly number[] = [1], alive: readonly string[] = []) =>
+      [0, 1, 2, 3].map((it) => {
+        const { routes } = plan(at, alive, epochs).network;
+        return routes.find(({ to }) => to === `10.112.${it}.0/24`)?.hops[0]?.device;
+      });
+    expect(devicesOf(2)).toEqual(["fl-nodes01", "fl-nodes11", undefined, "fl-nodes01"]);
+    expect(devicesOf(0)).toEqual([undefined, "fl-nodes11", "fl-nodes01", "fl-nodes01"]);
+    // With new keys as soon as they are answered.
+    expect(devicesOf(2, [1, 2])).toEqual(["fl-nodes01", "fl-nodes11", undefined, "fl-nodes01"]);
+    expect(devicesOf(2, [1, 2], ["node/a-1/2", "node/a-3/2"])).toEqual([
+      "fl-nodes01",
+      "fl-nodes10",
+      undefined,
+      "fl-nodes00",
+    ]);
+    expect(devicesOf(2, [])).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  it("probes gateways, and other nodes only while keys are exchanged", () => {
+    const probed = (epochs: readonly number[]) =>
+      plan(2, [], epochs).targets.map((it) => [it.id, it.device, it.address]);
+    expect(probed([1])).toEqual([
+      ["node/a-0/1", "fl-nodes01", "10.112.0.1"],
+      ["node/a-1/1", "fl-nodes11", "10.112.1.1"],
+    ]);
+    expect(probed([1, 2]).filter(([id]) => id?.startsWith("node/a-3"))).toEqual([
+      ["node/a-3/2", "fl-nodes00", "10.112.3.1"],
+    ]);
   });
 
   it("reaches other members through the gateways that answer, and through all while none does", () => {
-    expect(way(plan(2, ["node/a-0", "node/a-1"]))).toEqual(["10.112.0.1", "10.112.1.1"]);
-    expect(way(plan(2, ["node/a-1"]))).toEqual(["10.112.1.1"]);
-    expect(way(plan(2, []))).toEqual(["10.112.0.1", "10.112.1.1"]);
+    expect(way(plan(2, ["node/a-0/1", "node/a-1/1"]))).toEqual(["fl-nodes01", "fl-nodes11"]);
+    expect(way(plan(2, ["node/a-1/1"]))).toEqual(["fl-nodes11"]);
+    expect(way(plan(2, []))).toEqual(["fl-nodes01", "fl-nodes11"]);
+    // Groups of the two kinds of devices have different ids.
+    const groups = [plan(2, []), plan(0, [])].flatMap((it) => it.network.nextHopGroups?.map(({ id }) => id));
+    expect(new Set(groups).size).toBe(2);
   });
 
   it("shares the flows of a gateway over the tunnels that answer", () => {
-    const both = ["tunnel/b/0/1", "tunnel/b/1/1", "node/a-1"];
+    const both = ["tunnel/b/0/1", "tunnel/b/1/1", "node/a-1/1"];
     expect(way(plan(0, both))).toEqual(["fl-wg01", "fl-wg11"]);
-    expect(way(plan(0, ["tunnel/b/1/1", "node/a-1"]))).toEqual(["fl-wg11"]);
+    expect(way(plan(0, ["tunnel/b/1/1", "node/a-1/1"]))).toEqual(["fl-wg11"]);
   });
 
   it("sends through another gateway where no tunnel answers, and into the tunnels if that does not answer either", () => {
-    expect(way(plan(0, ["node/a-1"]))).toEqual(["10.112.1.1"]);
+    expect(way(plan(0, ["node/a-1/1"]))).toEqual(["fl-nodes11"]);
     expect(way(plan(0, []))).toEqual(["fl-wg01", "fl-wg11"]);
-    expect(way(plan(0, ["tunnel/b/1/1?", "node/a-1"]))).toEqual(["fl-wg11"]);
+    expect(way(plan(0, ["tunnel/b/1/1?", "node/a-1/1"]))).toEqual(["fl-wg11"]);
     expect(way(plan(0, ["tunnel/b/0/1", "tunnel/b/1/1?"]))).toEqual(["fl-wg01"]);
   });
 
@@ -134,16 +169,24 @@ describe("the network of a node's namespace fleet", () => {
       plan(0, alive, [1], mtus).network.routes.flatMap((it) => (it.nextHop === undefined ? [] : [it.mtu]));
     expect(mtusOf(both)).toEqual([1328, 1328]);
     expect(mtusOf(["tunnel/b/0/1"])).toEqual([1408, 1408]);
-    expect(plan(0, both).targets.map((it) => it.tunnel?.path)).toEqual([undefined, "198.51.100.1:31820", ""]);
+    expect(plan(0, both).targets.map((it) => it.tunnel?.path)).toEqual([
+      "192.0.2.2:4802",
+      "198.51.100.1:31820",
+      "",
+    ]);
   });
 
-  it("answers echo requests through the tunnel by which they came", () => {
+  it("answers echo requests by the device by which they came", () => {
     const { rules, routes } = plan(0, []).network;
     expect(rules?.map((it) => [it.mark?.value, it.table])).toEqual([
+      [0x70_09, 11_209],
+      [0x70_0b, 11_211],
       [0x70_01, 11_201],
       [0x70_03, 11_203],
     ]);
     expect(routes.filter((it) => it.table !== undefined).map((it) => it.hops[0]?.device)).toEqual([
+      "fl-nodes01",
+      "fl-nodes11",
       "fl-wg01",
       "fl-wg11",
     ]);

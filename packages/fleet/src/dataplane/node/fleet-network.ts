@@ -1,39 +1,36 @@
-import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { Route } from "@fairlead/os/iproute/lines.ts";
-import type { NextHop, NextHopGroup } from "@fairlead/os/iproute/nexthops.ts";
+import type { NextHopGroup } from "@fairlead/os/iproute/nexthops.ts";
 import type { NetworkState } from "@fairlead/os/iproute/state.ts";
-import type { VxlanDevice } from "@fairlead/os/iproute/vxlan.ts";
 import { nodeAddress } from "../pod-attachment/addresses.ts";
 import type { Pair } from "./devices.ts";
 import type { EchoState, EchoTarget } from "./echo-probes.ts";
 import { planFleetEnd } from "./host-link.ts";
-import { hardwareAddressOf, TUNNEL_MARK, tunnelNumber, VXLAN_DEVICE } from "./names.ts";
+import { TUNNEL_MARK, tunnelNumber } from "./names.ts";
+import type { NodePeer } from "./node-peers.ts";
 import type { NodeState } from "./state.ts";
 
 /**
- * Addresses, neighbours and routes of all devices of the agent in `fleet`. Pure.
+ * Addresses and routes of all devices of the agent in `fleet`. Pure.
  *
- * A block of another node of the cluster is reached over VXLAN; the blocks of other members are on a gateway reached through its
- * tunnels, and elsewhere over VXLAN through the gateways. A way whose other end does not answer is left out while another is
+ * A block of another node of the cluster is reached through WireGuard between the nodes; the blocks of other members are on a gateway
+ * reached through its tunnels, and elsewhere through the gateways. A way whose other end does not answer is left out while another is
  * there. A gateway without a living tunnel to a member sends its packets to the other gateways of the cluster.
  */
 
 /**
- * MTU of the tunnels' devices: 1500 less 80 bytes of WireGuard over IPv6, rounded down to a multiple of 16, to which WireGuard pads
+ * MTU of WireGuard's devices: 1500 less 80 bytes of WireGuard over IPv6, rounded down to a multiple of 16, to which WireGuard pads
  * packets. Unit: bytes.
  */
 export const TUNNEL_MTU = 1408;
-/** Of VXLAN between the nodes of a cluster. CNI plugins use the ports 4789 and 8472. */
-const VXLAN = { id: 7112, port: 4801 };
-/** Outer Ethernet, IP, UDP and VXLAN headers over IPv6. Unit: bytes. */
-const VXLAN_OVERHEAD = 70;
-/** Ids of next hops: one for each tunnel device, and one group for each set of these. */
+/** Ids of next hops: one for each WireGuard device, and one group for each set of these. */
 export const NEXT_HOP_IDS = [11_200, 11_999] as const;
-const TUNNEL_HOP = 11_200;
+const DEVICE_HOP = 11_200;
 const GROUP = 11_300;
+/** Devices of tunnels have numbers from 0, those for other nodes from 8: a group has devices of one kind, and a bit for each. */
+const DEVICES_OF_KIND = 8;
 /**
- * An echo request that came through a tunnel is answered through it, so that each tunnel is probed in both directions: rules of these
+ * An echo request that came by a WireGuard device is answered by it, so that each tunnel is probed in both directions: rules of these
  * priorities look up marks in tables of the same number. The kernel passes the mark on to its answer (ip-sysctl, fwmark_reflect).
  */
 export const RULE_PRIORITIES = [11_200, 11_299] as const;
@@ -45,108 +42,91 @@ export interface FleetNetworkView {
   readonly state: NodeState;
   /** Tunnels of this node. */
   readonly pairs: readonly Pair[];
+  /** Other nodes of the cluster. */
+  readonly peers: readonly NodePeer[];
   readonly stateOf: (target: string) => Pick<EchoState, "isAlive" | "isAnswering" | "mtu">;
   /** Where WireGuard sends, by pair. */
   readonly endpoints: ReadonlyMap<string, string>;
-  /** Of the network between the nodes. Unit: bytes. */
-  readonly mtu: number;
 }
 
 export interface FleetNetwork {
-  /** Absent in a cluster with one node. */
-  readonly vxlan: VxlanDevice | undefined;
   readonly network: NetworkState;
   readonly targets: readonly EchoTarget[];
 }
 
-type NodeBlock = AddressBlock["spec"];
+/** A WireGuard device with its number, from 0 to 15. */
+type Numbered = readonly [device: string, number: number];
 
 export function planFleetNetwork(view: FleetNetworkView): FleetNetwork {
-  const { nodeName, state, pairs } = view;
-  const own = ownAddresses(state.block.spec);
+  const { nodeName, state, pairs, peers, stateOf } = view;
+  const own = {
+    ipv4: nodeAddress(state.block.spec.ipv4[0] ?? ""),
+    ipv6: nodeAddress(state.block.spec.ipv6[0] ?? ""),
+  };
   const { ipv4, ipv6 } = state.network;
   const host = planFleetEnd({ nodeName, ipv4, ipv6, ownIPv4: own.ipv4, ownIPv6: own.ipv6 });
-  const nodes = state.nodes.filter((it) => it.nodeAddress !== undefined);
-  const vxlan = nodes.length === 0 ? undefined : planVxlan(view);
-  const tunnels = [...new Set(pairs.map((it) => it.device))].toSorted(byText);
-  const others = [...tunnels, ...(vxlan === undefined ? [] : [vxlan.device])];
-  const remote = planRemote(view, nodes);
+  const devices = numbered(pairs, peers);
+  const used = usedPeers(peers, stateOf);
+  const remote = planRemote(view, used);
   return {
-    vxlan,
-    targets: planTargets(view, nodes),
+    targets: planTargets(view),
     network: {
       addresses: [
         ...host.addresses,
-        ...others.flatMap((device) => [
+        ...devices.flatMap(([device]) => [
           { device, address: `${own.ipv4}/32` },
           { device, address: `${own.ipv6}/128` },
         ]),
       ],
-      neighbours: [...host.neighbours, ...nodes.flatMap((it) => neighboursOf(it))],
+      neighbours: host.neighbours,
       routes: [
         ...host.routes,
-        ...nodes.flatMap((it) => routesTo(it)),
+        ...state.nodes.flatMap((it) => routesTo(it, used.get(it.node ?? ""), stateOf)),
         ...remote.routes,
-        ...numbered(pairs).map(([device, number]) => ({
+        ...devices.map(([device, number]) => ({
           to: "0.0.0.0/0",
           hops: [{ device }],
           table: RULE_PRIORITIES[0] + number,
         })),
       ],
-      rules: numbered(pairs).map(([, number]) => ({
+      rules: devices.map(([, number]) => ({
         priority: RULE_PRIORITIES[0] + number,
         family: "IPv4",
         mark: { value: TUNNEL_MARK + number, mask: 0xffff },
         table: RULE_PRIORITIES[0] + number,
       })),
-      nextHops: remote.nextHops,
+      nextHops: devices.map(([device, number]) => ({ id: DEVICE_HOP + number, device })),
       nextHopGroups: remote.groups,
-      ...(vxlan === undefined
-        ? {}
-        : {
-            forwarding: nodes.map((it) => ({
-              device: VXLAN_DEVICE,
-              hardwareAddress: vxlanAddress(it.node),
-              to: it.nodeAddress ?? "",
-            })),
-          }),
     },
   };
 }
 
-function planVxlan({ nodeName, state, mtu }: FleetNetworkView): VxlanDevice | undefined {
-  const local = state.block.spec.nodeAddress;
-  if (local === undefined) return undefined;
-  const hardwareAddress = vxlanAddress(nodeName);
-  return { device: VXLAN_DEVICE, ...VXLAN, local, hardwareAddress, mtu: mtu - VXLAN_OVERHEAD };
+/** The keys with which each other node is reached. */
+function usedPeers(
+  peers: readonly NodePeer[],
+  stateOf: FleetNetworkView["stateOf"],
+): ReadonlyMap<string, NodePeer> {
+  const used = [...Map.groupBy(peers, (it) => it.node)].flatMap(([node, all]) => {
+    const living = all.filter((it) => stateOf(nodeTarget(it)).isAlive);
+    const [peer] = living.length > 0 ? ofEpoch(living, Math.max) : ofEpoch(all, Math.min);
+    return peer === undefined ? [] : [[node, peer] as const];
+  });
+  return new Map(used);
 }
 
-function vxlanAddress(nodeName: string | undefined): string {
-  return hardwareAddressOf(`${nodeName} vxlan`);
-}
-
-function ownAddresses({ ipv4, ipv6 }: NodeBlock): { readonly ipv4: string; readonly ipv6: string } {
-  return { ipv4: nodeAddress(ipv4[0] ?? ""), ipv6: nodeAddress(ipv6[0] ?? "") };
-}
-
-function neighboursOf(node: NodeBlock): NetworkState["neighbours"] {
-  const { ipv4, ipv6 } = ownAddresses(node);
-  const hardwareAddress = vxlanAddress(node.node);
-  return [ipv4, ipv6].map((address) => ({ device: VXLAN_DEVICE, address, hardwareAddress }));
-}
-
-function routesTo(node: NodeBlock): readonly Route[] {
-  return [...node.ipv4, ...node.ipv6].map((to) => ({ to, hops: [hopTo(node, to)] }));
-}
-
-function hopTo(node: NodeBlock, to: string): Route["hops"][number] {
-  const { ipv4, ipv6 } = ownAddresses(node);
-  return { device: VXLAN_DEVICE, via: to.includes(":") ? ipv6 : ipv4, isOnlink: true };
+function routesTo(
+  { ipv4, ipv6 }: NodeState["nodes"][number],
+  peer: NodePeer | undefined,
+  stateOf: FleetNetworkView["stateOf"],
+): readonly Route[] {
+  if (peer === undefined) return [];
+  const { mtu = TUNNEL_MTU } = stateOf(nodeTarget(peer));
+  return [...ipv4, ...ipv6].map((to) => ({ to, hops: [{ device: peer.device }], mtu }));
 }
 
 /** Id of the probe of another node of the cluster. */
-function nodeTarget(node: string | undefined): string {
-  return `node/${node}`;
+function nodeTarget(peer: Pick<NodePeer, "id">): string {
+  return `node/${peer.id}`;
 }
 
 /** Id of the probe of a tunnel. */
@@ -154,14 +134,14 @@ export function tunnelTarget(pair: Pick<Pair, "id">): string {
   return `tunnel/${pair.id}`;
 }
 
-function planTargets(
-  { pairs, state, endpoints }: FleetNetworkView,
-  nodes: readonly NodeBlock[],
-): EchoTarget[] {
+function planTargets({ pairs, peers, endpoints }: FleetNetworkView): EchoTarget[] {
   return [
-    ...nodes
-      .filter((it) => state.gatewayNodes.has(it.node ?? ""))
-      .map((it) => ({ id: nodeTarget(it.node), device: VXLAN_DEVICE, address: ownAddresses(it).ipv4 })),
+    ...probedPeers(peers).map((peer) => ({
+      id: nodeTarget(peer),
+      device: peer.device,
+      address: nodeAddress(peer.ipv4),
+      tunnel: { mtu: TUNNEL_MTU, path: peer.endpoint },
+    })),
     ...pairs.flatMap((pair) => {
       const { fleetAddress } = pair.remote;
       if (fleetAddress === undefined) return [];
@@ -171,18 +151,36 @@ function planTargets(
   ];
 }
 
+/** Gateways, because there are other ways; other nodes only with new keys, while they also have old ones. */
+function probedPeers(peers: readonly NodePeer[]): readonly NodePeer[] {
+  return [...Map.groupBy(peers, (it) => it.node).values()].flatMap((all) => {
+    if (all.some((it) => it.isGateway)) return all;
+    return all.length > 1 ? ofEpoch(all, Math.max) : [];
+  });
+}
+
 interface Remote {
   readonly routes: readonly Route[];
-  readonly nextHops: readonly NextHop[];
   readonly groups: readonly NextHopGroup[];
 }
 
 /** The ways to other members. */
-function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote {
+function planRemote(view: FleetNetworkView, nodes: ReadonlyMap<string, NodePeer>): Remote {
   const { state, pairs, stateOf } = view;
-  const gateways = nodes.filter((it) => state.gatewayNodes.has(it.node ?? ""));
+  const gateways = [...nodes.values()].filter((it) => it.isGateway);
   const groups = new Map<number, NextHopGroup>();
   const routes: Route[] = [];
+  const route = (
+    prefixes: readonly string[],
+    numbers: readonly number[],
+    targets: readonly string[],
+  ): void => {
+    const nextHop = nextHopOf([...new Set(numbers)], groups);
+    // One for all, because any of them may carry a flow. That of the device is named, too: a route over a next-hop object takes
+    // the metrics of another route over it where it has none (linux: fib_find_info_nh).
+    const mtu = Math.min(...targets.map((it) => stateOf(it).mtu ?? TUNNEL_MTU));
+    routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop, mtu })));
+  };
   const byCluster = Map.groupBy(pairs, (it) => it.remote.cluster);
   for (const [cluster, block] of state.members) {
     if (cluster === state.block.spec.cluster) continue;
@@ -191,48 +189,58 @@ function planRemote(view: FleetNetworkView, nodes: readonly NodeBlock[]): Remote
     const living = all.filter((it) => stateOf(tunnelTarget(it)).isAlive);
     // When all failed at once, those of the other gateways probably did too: one that begins to answer is the better way.
     const answering = living.length > 0 ? living : all.filter((it) => stateOf(tunnelTarget(it)).isAnswering);
-    const through = gateways.filter((it) => stateOf(nodeTarget(it.node)).isAlive);
+    const through = gateways.filter((it) => stateOf(nodeTarget(it)).isAlive);
     if (answering.length > 0 || (all.length > 0 && through.length === 0)) {
       const used = answering.length > 0 ? ofEpoch(answering, Math.max) : ofEpoch(all, Math.min);
-      const nextHop = nextHopOf([...new Set(used.map((it) => tunnelNumber(it.plane, it.epoch)))], groups);
-      // One for all, because any of them may carry a flow. That of the device is named, too: a route over a next-hop object takes
-      // the metrics of another route over it where it has none (linux: fib_find_info_nh).
-      const mtu = Math.min(...used.map((it) => stateOf(tunnelTarget(it)).mtu ?? TUNNEL_MTU));
-      routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop, mtu })));
+      route(
+        prefixes,
+        used.map((it) => tunnelNumber(it.plane, it.epoch)),
+        used.map((it) => tunnelTarget(it)),
+      );
     } else if (gateways.length > 0) {
       const used = through.length > 0 ? through : gateways;
-      routes.push(...prefixes.map((to) => ({ to, hops: used.map((it) => hopTo(it, to)) })));
+      route(
+        prefixes,
+        used.map((it) => it.number),
+        used.map((it) => nodeTarget(it)),
+      );
     }
   }
-  return {
-    routes,
-    nextHops: numbered(pairs).map(([device, number]) => ({ id: TUNNEL_HOP + number, device })),
-    groups: [...groups.values()],
-  };
+  return { routes, groups: [...groups.values()] };
 }
 
 /**
  * While keys are exchanged, both epochs work; the newer one is used as soon as it does. An agent that has just started does not know
  * whether it does: the other gateway may not have learned of the new key yet.
  */
-function ofEpoch(pairs: readonly Pair[], choose: (...epochs: readonly number[]) => number): readonly Pair[] {
-  const epoch = choose(...pairs.map((it) => it.epoch));
-  return pairs.filter((it) => it.epoch === epoch);
+function ofEpoch<T extends { readonly epoch: number }>(
+  all: readonly T[],
+  choose: (...epochs: readonly number[]) => number,
+): readonly T[] {
+  const epoch = choose(...all.map((it) => it.epoch));
+  return all.filter((it) => it.epoch === epoch);
 }
 
-/** The devices of the tunnels with their numbers. */
-function numbered(pairs: readonly Pair[]): readonly (readonly [device: string, number: number])[] {
-  return [...new Map(pairs.map((it) => [it.device, tunnelNumber(it.plane, it.epoch)]))];
+function numbered(pairs: readonly Pair[], peers: readonly NodePeer[]): readonly Numbered[] {
+  const devices = new Map([
+    ...pairs.map((it) => [it.device, tunnelNumber(it.plane, it.epoch)] as const),
+    ...peers.map((it) => [it.device, it.number] as const),
+  ]);
+  return [...devices].toSorted(([a], [b]) => byText(a, b));
 }
 
-/** A group has a bit for each of its tunnel devices in its id. */
-function nextHopOf(tunnels: readonly number[], groups: Map<number, NextHopGroup>): number {
-  const [only] = tunnels;
-  if (tunnels.length === 1 && only !== undefined) return TUNNEL_HOP + only;
-  const id = GROUP + tunnels.reduce((mask, at) => mask + 2 ** at, 0);
+/** A group has a bit for each of its devices in its id. */
+function nextHopOf(numbers: readonly number[], groups: Map<number, NextHopGroup>): number {
+  const [only = 0] = numbers;
+  if (numbers.length === 1) return DEVICE_HOP + only;
+  const kind = Math.floor(only / DEVICES_OF_KIND);
+  const id = numbers.reduce(
+    (sum, at) => sum + 2 ** (at % DEVICES_OF_KIND),
+    GROUP + kind * 2 ** DEVICES_OF_KIND,
+  );
   groups.set(id, {
     id,
-    members: tunnels.toSorted((a, b) => a - b).map((at) => ({ id: TUNNEL_HOP + at })),
+    members: numbers.toSorted((a, b) => a - b).map((at) => ({ id: DEVICE_HOP + at })),
     resilient: RESILIENT,
   });
   return id;

@@ -2,16 +2,15 @@ import { exec } from "@fairlead/base/exec.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { applyNetwork, deleteDevice, runIpLines } from "@fairlead/os/iproute/driver.ts";
 import type { NetworkState } from "@fairlead/os/iproute/state.ts";
-import { applyVxlan } from "@fairlead/os/iproute/vxlan.ts";
 import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import type { NftDriver } from "@fairlead/os/nft/driver.ts";
 import type { NftTable } from "@fairlead/os/nft/state.ts";
-import { type FleetNetwork, NEXT_HOP_IDS, RULE_PRIORITIES } from "./fleet-network.ts";
+import { NEXT_HOP_IDS, RULE_PRIORITIES } from "./fleet-network.ts";
 import { createHostLink, raiseLink } from "./host-link.ts";
 import { HOST_TABLE, HOST_TABLE_STATE } from "./host-table.ts";
-import { HOST_DEVICE, NODE_DEVICE, VXLAN_DEVICE } from "./names.ts";
+import { HOST_DEVICE, NODE_DEVICE } from "./names.ts";
 import { FLEET_TABLE } from "./table.ts";
 
 export interface KernelOptions {
@@ -24,6 +23,8 @@ export interface KernelOptions {
   readonly hostNft: NftDriver;
 }
 
+/** Of earlier versions. */
+const VXLAN_DEVICE = "fl-vxlan";
 /** Flows, not packets, are spread over the next hops of a route (linux: ip-sysctl, fib_multipath_hash_policy). */
 const MULTIPATH_SYSCTLS = {
   "net/ipv4/fib_multipath_hash_policy": 1,
@@ -43,6 +44,7 @@ const PING_SYSCTLS = {
 export class FleetKernel {
   readonly #options: KernelOptions;
   #isNamespaceReady = false;
+  #isVxlanGone = false;
   /** What was applied last. */
   #network: unknown;
   #table: NftTable | undefined;
@@ -67,21 +69,18 @@ export class FleetKernel {
     if (!this.#isNamespaceReady) await this.#createNamespace(signal);
   }
 
-  /** Applies the routes of the node, and the network of these tunnels and all other devices in `fleet`. */
+  /** Applies the routes of the node, and the network of these WireGuard devices and all other devices in `fleet`. */
   async applyNetwork(
     host: NetworkState,
-    { vxlan, network }: Pick<FleetNetwork, "vxlan" | "network">,
+    network: NetworkState,
     tunnels: readonly string[],
     signal: AbortSignal,
   ): Promise<void> {
-    const wanted = { host, vxlan, network, tunnels };
+    const wanted = { host, network, tunnels };
     if (sameJson(this.#network, wanted)) return;
     this.#network = undefined;
     const netns = this.#options.fleetNetns;
-    if (vxlan !== undefined) await applyVxlan(vxlan, { netns, signal });
-    else await deleteDevice(VXLAN_DEVICE, { netns, signal });
-    const devices = [NODE_DEVICE, ...tunnels, ...(vxlan === undefined ? [] : [VXLAN_DEVICE])];
-    await applyNetwork(devices, network, {
+    await applyNetwork([NODE_DEVICE, ...tunnels], network, {
       netns,
       signal,
       nextHopIds: NEXT_HOP_IDS,
@@ -104,8 +103,7 @@ export class FleetKernel {
     this.doubt();
     const netns = this.#options.fleetNetns;
     await this.#applyHostTable(undefined, signal);
-    // The namespace lives on while a socket in it is open, and the device would keep the number and port of the node.
-    if (await hasDevice(VXLAN_DEVICE, netns, signal)) await deleteDevice(VXLAN_DEVICE, { netns, signal });
+    await this.#removeVxlan(signal);
     await deleteDevice(HOST_DEVICE, { signal });
     await deleteNetns(netns, signal);
   }
@@ -118,6 +116,7 @@ export class FleetKernel {
       { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS, ...MULTIPATH_SYSCTLS, ...PING_SYSCTLS },
       signal,
     );
+    await this.#removeVxlan(signal);
     const ends = [
       await hasDevice(HOST_DEVICE, undefined, signal),
       await hasDevice(NODE_DEVICE, fleetNetns, signal),
@@ -131,6 +130,15 @@ export class FleetKernel {
     await runIpLines(raiseLink(NODE_DEVICE), { netns: fleetNetns, signal });
     await this.#applyHostTable(HOST_TABLE_STATE, signal);
     this.#isNamespaceReady = true;
+  }
+
+  /**
+   * Earlier versions had VXLAN between nodes, which accepts packets of every sender. Its device would also keep the UDP port of the node.
+   */
+  async #removeVxlan(signal: AbortSignal): Promise<void> {
+    if (this.#isVxlanGone) return;
+    await deleteDevice(VXLAN_DEVICE, { netns: this.#options.fleetNetns, signal });
+    this.#isVxlanGone = true;
   }
 
   async #applyHostTable(table: NftTable | undefined, signal: AbortSignal): Promise<void> {

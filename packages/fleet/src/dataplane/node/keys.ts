@@ -1,9 +1,10 @@
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { generateKeyPair } from "@fairlead/os/wireguard/keys.ts";
-import type { GatewayKeys } from "./devices.ts";
+import { generateKeyPair, publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
+import type { EpochKey } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { NodeKeys } from "./devices.ts";
 
-/** Epochs whose keys a gateway keeps: the current one, and for some time the one before, which others may still use. */
+/** Epochs whose keys a node keeps: the current one, and for some time the one before, which others may still use. */
 const KEPT_EPOCHS = 2;
 /**
  * How long the key of the epoch before is kept: others learn of the new key in seconds, and WireGuard uses a session for 180 s at
@@ -13,10 +14,10 @@ const RETIRED_AFTER_MS = 600_000;
 const NAME = /^key-([0-9]{1,9})$/;
 
 /**
- * The private keys of a gateway: a file for each epoch, readable by its owner alone. They never leave the node. A key of `epoch` is made if
+ * The private keys of a node: a file for each epoch, readable by its owner alone. They never leave the node. A key of `epoch` is made if
  * there is none; keys of older epochs than the one before are removed.
  */
-export async function loadKeys(folder: string, epoch: number, nowMs: number): Promise<GatewayKeys> {
+export async function loadKeys(folder: string, epoch: number, nowMs: number): Promise<NodeKeys> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const present = new Map<number, string>();
   for (const name of await readdir(folder)) {
@@ -36,4 +37,11 @@ export async function loadKeys(folder: string, epoch: number, nowMs: number): Pr
   const { mtimeMs } = await stat(join(folder, `key-${epoch}`));
   if (nowMs - mtimeMs < RETIRED_AFTER_MS) return present;
   return new Map([...present].filter(([of]) => of === epoch));
+}
+
+/** What other nodes and gateways have to know of these. */
+export function publicKeysOf(keys: NodeKeys): EpochKey[] {
+  return [...keys]
+    .toSorted(([a], [b]) => a - b)
+    .map(([epoch, key]) => ({ epoch, publicKey: publicKeyOf(key) }));
 }

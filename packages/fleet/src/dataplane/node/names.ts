@@ -6,25 +6,35 @@ import { createHash } from "node:crypto";
 export const HOST_DEVICE = "fl-host";
 /** The other end, in `fleet`. */
 export const NODE_DEVICE = "fl-node";
-/** Between the nodes of a cluster. */
-export const VXLAN_DEVICE = "fl-vxlan";
-
 /** A gateway's WireGuard device for remote gateways of one ordinal, with the keys of one epoch. */
 export function wireGuardDevice(plane: number, epoch: number): string {
   return `fl-wg${plane}${epoch % 2}`;
 }
 
-/** A small number of each such device: planes, and parities of epochs. Range: 0 to 7. */
+/**
+ * A WireGuard device for other nodes of the cluster, with the keys of one epoch: the gateway of that ordinal, and of ordinal 0 also the
+ * nodes that are not gateways.
+ */
+export function nodesDevice(ordinal: number, epoch: number): string {
+  return `fl-nodes${ordinal}${epoch % 2}`;
+}
+
+/** A small number of each device of a gateway's tunnels: planes, and parities of epochs. Range: 0 to 7. */
 export function tunnelNumber(plane: number, epoch: number): number {
   return 2 * plane + (epoch % 2);
 }
 
-/** Mark of echo requests that came through the tunnel with number 0; the next seven are of the others. */
+/** The same of the devices for other nodes. Range: 8 to 15. */
+export function nodesNumber(ordinal: number, epoch: number): number {
+  return 8 + tunnelNumber(ordinal, epoch);
+}
+
+/** Mark of echo requests that came by the device with number 0; the next 15 are of the others. */
 export const TUNNEL_MARK = 0x7000;
 
 /** Whether a device is one of them. */
 export function isWireGuardDevice(name: string): boolean {
-  return /^fl-wg[0-3][01]$/.test(name);
+  return /^fl-(wg|nodes)[0-3][01]$/.test(name);
 }
 
 /**

@@ -8,7 +8,7 @@ import { headOf, type UdpEndpoint } from "../control/datagram.ts";
 import { controlKey } from "../control/keys.ts";
 import { RelayRegistration } from "../control/registration.ts";
 import type { ControlPorts } from "./control-ports.ts";
-import { type GatewayKeys, headId, type Pair } from "./devices.ts";
+import { type NodeKeys, headId, type Pair } from "./devices.ts";
 import { isSameEndpoint } from "./path-choice.ts";
 
 /** How often a registration is renewed: more often than NATs forget mappings (30 s occur). Unit: milliseconds. */
@@ -64,7 +64,7 @@ export class RelayPaths implements AsyncDisposable {
 
   update(
     pairs: readonly Pair[],
-    own: { readonly index: number; readonly keys: GatewayKeys },
+    own: { readonly index: number; readonly keys: NodeKeys },
     relays: readonly MeshRelay[],
   ): void {
     const wanted = new Map<string, () => Registration | undefined>();
@@ -188,7 +188,7 @@ export class RelayPaths implements AsyncDisposable {
       own,
       relay: { publicKey, name },
     }: {
-      readonly own: { readonly index: number; readonly keys: GatewayKeys };
+      readonly own: { readonly index: number; readonly keys: NodeKeys };
       readonly relay: MeshRelay;
     },
   ): Registration | undefined {

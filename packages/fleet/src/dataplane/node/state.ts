@@ -1,6 +1,7 @@
 import {
   type AddressBlock,
   type Allocation,
+  type EpochKey,
   type Gateway,
   type ParallelNetwork,
   RELEASED_AT_ANNOTATION,
@@ -10,6 +11,9 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Change } from "@fairlead/kube/types.ts";
 import type { NodeInformers } from "./informers.ts";
 
+/** The block of another node, and the keys by which that node proves itself. */
+export type OtherNode = AddressBlock["spec"] & { readonly keys: readonly EpochKey[] };
+
 /** What this node is part of, read from the objects in `fleet-system`. */
 export interface NodeState {
   readonly network: ParallelNetwork;
@@ -17,12 +21,12 @@ export interface NodeState {
   readonly block: AddressBlock;
   /** Of whole members, by name of the member. */
   readonly members: ReadonlyMap<string, AddressBlock["spec"]>;
-  /** Of the other nodes of this cluster. */
-  readonly nodes: readonly AddressBlock["spec"][];
+  /** The other nodes of this cluster. */
+  readonly nodes: readonly OtherNode[];
   /** The Gateway object of this node, if it is one. */
   readonly gateway: Gateway | undefined;
-  /** Nodes of this cluster that are gateways, without this one. */
-  readonly gatewayNodes: ReadonlySet<string>;
+  /** Ordinals of the gateways of this cluster, by node. */
+  readonly ordinals: ReadonlyMap<string, number>;
   /** Gateways of other members. */
   readonly remotes: readonly Gateway["spec"][];
 }
@@ -46,10 +50,12 @@ export function readState(
     members: new Map(
       living.flatMap(({ spec }) => (spec.node === undefined ? [[spec.cluster, spec] as const] : [])),
     ),
-    nodes: living.flatMap(({ spec }) => (spec.node === undefined || spec.node === nodeName ? [] : [spec])),
+    nodes: living.flatMap(({ spec, status }) =>
+      spec.node === undefined || spec.node === nodeName ? [] : [{ ...spec, keys: status?.keys ?? [] }],
+    ),
     gateway: all.find((it) => it.spec.cluster === cluster && it.spec.node === nodeName),
-    gatewayNodes: new Set(
-      all.flatMap(({ spec }) => (spec.cluster === cluster && spec.node !== nodeName ? [spec.node] : [])),
+    ordinals: new Map(
+      all.flatMap(({ spec }) => (spec.cluster === cluster ? [[spec.node, spec.ordinal] as const] : [])),
     ),
     remotes: all.flatMap(({ spec }) => (spec.cluster === cluster ? [] : [spec])),
   };

@@ -1,12 +1,13 @@
 import { elementData, elementKey } from "@fairlead/os/nft/element.ts";
 import { chainRef, type NftRule, rule, setRef } from "@fairlead/os/nft/rule.ts";
-import { TUNNEL_MARK, tunnelNumber } from "./names.ts";
+import { nodesNumber, TUNNEL_MARK, tunnelNumber } from "./names.ts";
 import type { NftChain, NftSet, NftSetSpec, NftTable, NftTableName } from "@fairlead/os/nft/state.ts";
 
 /**
  * The agent's one nftables table, in `fleet`.
  *
- * - `guard` admits established flows, and exported addresses and ports. WireGuard has proven the source cluster of what leaves a tunnel.
+ * - `guard` admits established flows, and exported addresses and ports. WireGuard has proven the source: the
+ *   member of what leaves a tunnel, the node of what comes from the own cluster, and a gateway for what it passes on.
  * - `destinations` turns the fleet address of a pod without an interface of its own into the pod's address.
  * - `sources` turns the addresses of clients of this node into fleet addresses.
  */
@@ -124,14 +125,17 @@ const GUARD: readonly NftRule[] = [
   rule`iifname "fl-wg*" ip daddr ${setRef("cluster-4")} accept`,
   rule`iifname "fl-wg*" ip6 daddr ${setRef("cluster-6")} accept`,
   rule`iifname "fl-wg*" drop`,
+  // Other nodes send to this one, and to other members if it is a gateway.
+  rule`iifname "fl-nodes*" ip daddr != ${setRef("fleet-4")} drop`,
+  rule`iifname "fl-nodes*" ip6 daddr != ${setRef("fleet-6")} drop`,
 ];
 
-/** By what tunnel an echo request came: it is answered through the same one. */
-const MARKS: readonly NftRule[] = [0, 1, 2, 3].flatMap((plane) =>
-  [0, 1].map(
-    (parity) =>
-      rule`iifname "fl-wg${plane}${parity}" icmp type echo-request fib daddr type local meta mark set ${TUNNEL_MARK + tunnelNumber(plane, parity)}`,
-  ),
+/** By what device of WireGuard an echo request came: it is answered through the same one. */
+const MARKS: readonly NftRule[] = [0, 1, 2, 3].flatMap((ordinal) =>
+  [0, 1].flatMap((parity) => [
+    rule`iifname "fl-wg${ordinal}${parity}" icmp type echo-request fib daddr type local meta mark set ${TUNNEL_MARK + tunnelNumber(ordinal, parity)}`,
+    rule`iifname "fl-nodes${ordinal}${parity}" icmp type echo-request fib daddr type local meta mark set ${TUNNEL_MARK + nodesNumber(ordinal, parity)}`,
+  ]),
 );
 
 const CHAINS: ReadonlyMap<string, NftChain> = new Map([
@@ -163,7 +167,7 @@ const CHAINS: ReadonlyMap<string, NftChain> = new Map([
         rule`iifname "fl-node" oifname "fl-node" ct status dnat accept`,
         rule`iifname "fl-node" oifname "fl-node" drop`,
         // A gateway without a tunnel to a member sends to the other gateways: never in a circle.
-        rule`iifname "fl-vxlan" oifname "fl-vxlan" drop`,
+        rule`iifname "fl-nodes*" oifname "fl-nodes*" drop`,
         rule`tcp flags syn / syn,rst tcp option maxseg size set rt mtu`,
       ],
     },

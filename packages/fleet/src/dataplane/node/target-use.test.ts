@@ -4,7 +4,7 @@ import { TargetUse } from "./target-use.ts";
 const TARGETS = [
   { id: "tunnel/a", device: "fl-wg01" },
   { id: "tunnel/b", device: "fl-wg01" },
-  { id: "node/n", device: "fl-vxlan" },
+  { id: "node/n", device: "fl-nodes01" },
 ];
 
 function world() {
@@ -116,7 +116,7 @@ describe("the use of targets", () => {
 
   it("takes traffic between nodes for all targets of the device", async () => {
     const { use, turn } = world();
-    for (let at = 0; at < 20; at += 1) await turn(at * 250, { device: "fl-vxlan", packets: 100 });
+    for (let at = 0; at < 20; at += 1) await turn(at * 250, { device: "fl-nodes01", packets: 100 });
     expect(use.isUsed("node/n", 5000)).toBe(true);
     expect(use.isUsed("tunnel/a", 5000)).toBe(false);
   });

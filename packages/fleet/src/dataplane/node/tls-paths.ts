@@ -8,7 +8,7 @@ import { connectRelay } from "../control/connect-relay.ts";
 import type { UdpEndpoint } from "../control/datagram.ts";
 import { controlKey } from "../control/keys.ts";
 import { TcpTunnel } from "../control/tcp-tunnel.ts";
-import type { GatewayKeys, Pair } from "./devices.ts";
+import type { NodeKeys, Pair } from "./devices.ts";
 
 /** How long a pair is without another path before TLS is tried: UDP has had three requests by then, and a second. Unit: milliseconds. */
 const WAIT_MS = 1750;
@@ -45,7 +45,7 @@ export class TlsPaths implements AsyncDisposable {
   /** @param pairs - Those that have no other path. */
   async update(
     pairs: readonly Pair[],
-    own: { readonly index: number; readonly keys: GatewayKeys },
+    own: { readonly index: number; readonly keys: NodeKeys },
     relays: readonly MeshRelay[],
   ): Promise<void> {
     const { clock } = this.#options.deps;
@@ -106,7 +106,7 @@ export class TlsPaths implements AsyncDisposable {
 
   async #open(
     { pair, ports }: Flow,
-    own: { readonly index: number; readonly keys: GatewayKeys },
+    own: { readonly index: number; readonly keys: NodeKeys },
     relay: MeshRelay,
   ): Promise<void> {
     try {
@@ -154,6 +154,6 @@ function relayId({ name, addresses, tlsPort, publicKey }: MeshRelay): string {
   return [name, publicKey, tlsPort, ...addresses].join(" ");
 }
 
-function flowId(pair: Pair, own: { readonly index: number; readonly keys: GatewayKeys }): string {
+function flowId(pair: Pair, own: { readonly index: number; readonly keys: NodeKeys }): string {
   return [pair.id, pair.remote.index, pair.port, own.index, own.keys.get(pair.epoch)].join(" ");
 }

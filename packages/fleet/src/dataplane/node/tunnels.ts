@@ -1,22 +1,27 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { type Gateway, GATEWAYS, type GatewayCandidate } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  type Gateway,
+  GATEWAYS,
+  type GatewayCandidate,
+  type MeshRelay,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { ApplyResult, WireguardDevices } from "@fairlead/os/wireguard/devices.ts";
 import type { WireguardDevice } from "@fairlead/os/wireguard/state.ts";
-import { publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
 import { openWireguard } from "@fairlead/os/wireguard/open.ts";
 import { nodeAddress } from "../pod-attachment/addresses.ts";
 import { ControlPorts } from "./control-ports.ts";
-import { type GatewayKeys, type Pair, planDevices, planPairs } from "./devices.ts";
+import { type NodeKeys, type Pair, planDevices, planPairs } from "./devices.ts";
 import { DirectPaths } from "./direct-paths.ts";
 import { TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
-import { loadKeys } from "./keys.ts";
+import { loadKeys, publicKeysOf } from "./keys.ts";
 import { isWireGuardDevice } from "./names.ts";
+import { type NodePeer, planNodeDevices, planNodePeers } from "./node-peers.ts";
 import type { Tunnel } from "./path-report.ts";
 import { PathSteering, type SteeringView } from "./path-steering.ts";
 import { RelayPaths } from "./relay-paths.ts";
@@ -42,8 +47,17 @@ export interface TunnelsOptions {
  */
 const FIRST_PORT = 31_820;
 const PORTS = 8;
+
+interface OwnGateway {
+  readonly index: number;
+  readonly ordinal: number;
+  readonly keys: NodeKeys;
+}
+
 export interface TunnelState {
   readonly pairs: readonly Pair[];
+  /** Other nodes of the cluster. */
+  readonly peers: readonly NodePeer[];
   /** Names of the WireGuard devices. */
   readonly devices: readonly string[];
   /** Where WireGuard sends, by pair. */
@@ -52,7 +66,7 @@ export interface TunnelState {
   readonly isNew: boolean;
 }
 
-/** The tunnels of a gateway to those of other members: keys, devices, endpoints and routes. */
+/** WireGuard of a node: to the other nodes of its cluster, and on a gateway the tunnels to those of other members. */
 export class Tunnels implements AsyncDisposable {
   readonly #options: TunnelsOptions;
   readonly #ports: ControlPorts;
@@ -93,35 +107,40 @@ export class Tunnels implements AsyncDisposable {
     this.#ports.doubt();
   }
 
-  async apply(state: NodeState, signal: AbortSignal): Promise<TunnelState> {
+  async apply(state: NodeState, keys: NodeKeys, signal: AbortSignal): Promise<TunnelState> {
     const { gateway, network, block } = state;
-    if (gateway === undefined) {
+    const peers = planNodePeers(state, keys);
+    if (gateway === undefined && peers.length === 0) {
       await this.removeAll(signal);
-      return { pairs: [], devices: [], endpoints: new Map(), isNew: false };
+      return { pairs: [], peers, devices: [], endpoints: new Map(), isNew: false };
     }
-    const keys = await this.#loadKeys(network.keyEpoch);
-    const pairs = planPairs(state, basePortOf(gateway), keys);
+    const pairs = gateway === undefined ? [] : planPairs(state, basePortOf(gateway), keys);
     const devices = await this.#open(signal);
-    const { index, ordinal } = gateway.spec;
     await this.#ports.use(new Set(pairs.map((it) => it.port)), signal);
-    if (index !== undefined) {
-      this.#relays.update(pairs, { index, keys }, network.relays ?? []);
-      this.#direct.update(pairs, { index, ordinal, keys });
-      const answered = this.#relays.endpoints();
-      const silent = pairs.filter((it) => !answered.has(it.id) && !this.#direct.isAlive(it));
-      await this.#tls.update(silent, { index, keys }, network.relays ?? []);
-    }
+    const { index, ordinal } = gateway?.spec ?? { index: 0, ordinal: 0 };
+    if (index !== undefined) await this.#updatePaths(pairs, { index, ordinal, keys }, network.relays ?? []);
     if (this.#pairs.length === 0 && pairs.length > 0) await this.#adopt(pairs, signal);
     const view = this.#view(block.spec.cluster);
     const endpoints = this.#steering.choose(pairs, view);
     for (const id of this.#steering.leftDirect) this.#relays.verify(id);
-    const planned = planDevices({ pairs, keys, members: state.members, endpoints, mtu: TUNNEL_MTU });
+    const planned = [
+      ...planNodeDevices(peers, keys, TUNNEL_MTU),
+      ...planDevices({ pairs, keys, members: state.members, endpoints, mtu: TUNNEL_MTU }),
+    ];
     const { isNew, found } = await this.#applyDevices(planned, pairs, signal);
     await this.#ports.block(this.#steering.note(pairs, found, view), signal);
     this.#lookLater(this.#steering.lookInMs);
     await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
     this.#pairs = pairs.filter((it) => planned.some(({ name }) => name === it.device));
-    return { pairs: this.#pairs, devices: planned.map((it) => it.name), endpoints: found, isNew };
+    return { pairs: this.#pairs, peers, devices: planned.map((it) => it.name), endpoints: found, isNew };
+  }
+
+  async #updatePaths(pairs: readonly Pair[], own: OwnGateway, relays: readonly MeshRelay[]): Promise<void> {
+    this.#relays.update(pairs, own, relays);
+    this.#direct.update(pairs, own);
+    const answered = this.#relays.endpoints();
+    const silent = pairs.filter((it) => !answered.has(it.id) && !this.#direct.isAlive(it));
+    await this.#tls.update(silent, own, relays);
   }
 
   /** @returns `found`: the endpoints that WireGuard had before, by pair. */
@@ -132,17 +151,18 @@ export class Tunnels implements AsyncDisposable {
   ): Promise<{ readonly isNew: boolean; readonly found: ReadonlyMap<string, string> }> {
     const devices = await this.#open(signal);
     const found = new Map<string, string>();
-    let isNew = false;
-    for (const device of planned) {
-      const result = await devices.apply(device, signal);
+    // A process of wireguard-go takes its time to start: none waits for another one.
+    const applied = await Promise.all(
+      planned.map(async (device) => ({ device, result: await devices.apply(device, signal) })),
+    );
+    for (const { device, result } of applied) {
       this.#note(device.name, result);
-      isNew ||= result.isCreated;
       for (const pair of pairs) {
         const endpoint = pair.device === device.name ? result.endpoints.get(pair.remoteKey) : undefined;
         if (endpoint !== undefined) found.set(pair.id, endpoint);
       }
     }
-    return { isNew, found };
+    return { isNew: applied.some((it) => it.result.isCreated), found };
   }
 
   #view(cluster: string): SteeringView {
@@ -231,15 +251,15 @@ export class Tunnels implements AsyncDisposable {
     if (reasons !== "") log.warn("peers of a WireGuard device are left out", { device, reasons });
   }
 
-  #loadKeys(epoch: number): Promise<GatewayKeys> {
+  /** The keys of this node, of that epoch and maybe the one before. */
+  loadKeys(epoch: number): Promise<NodeKeys> {
     const { stateDir, deps } = this.#options;
     return loadKeys(join(stateDir, "keys"), epoch, deps.clock.now());
   }
 
   /** Reports to other gateways what they have to know of this one. */
-  async publish({ gateway, network, block }: NodeState, signal: AbortSignal): Promise<void> {
+  async publish({ gateway, block }: NodeState, keys: NodeKeys, signal: AbortSignal): Promise<void> {
     if (gateway === undefined) return;
-    const keys = await this.#loadKeys(network.keyEpoch);
     const { nodeAddress: address, ipv4 } = block.spec;
     const { name, namespace = "" } = gateway.metadata;
     const known = (gateway.spec.candidates ?? []).filter((it) => it.type === "reflexive");
@@ -253,7 +273,7 @@ export class Tunnels implements AsyncDisposable {
       desired: {
         metadata: { namespace, name },
         spec: {
-          keys: [...keys].map(([epoch, key]) => ({ epoch, publicKey: publicKeyOf(key) })),
+          keys: publicKeysOf(keys),
           basePort: basePortOf(gateway),
           candidates,
           fleetAddress: nodeAddress(ipv4[0] ?? ""),
@@ -270,12 +290,10 @@ export class Tunnels implements AsyncDisposable {
       if (tunnelTarget({ id }) === target) this.#relays.suspect(id);
   }
 
-  /** For a node that is not a gateway any more. Also removes the devices of an earlier agent. */
+  /** For a node that has no part in the network any more, or is by itself. Also removes the devices of an earlier agent. */
   async removeAll(signal: AbortSignal): Promise<void> {
     this.#pairs = [];
-    this.#relays.update([], { index: 0, keys: new Map() }, []);
-    this.#direct.update([], { index: 0, ordinal: 0, keys: new Map() });
-    await this.#tls.update([], { index: 0, keys: new Map() }, []);
+    await this.#updatePaths([], { index: 0, ordinal: 0, keys: new Map() }, []);
     await this.#ports.use(new Set(), signal);
     if (!existsSync(join(this.#options.stateDir, "wireguard"))) return;
     using devices = await this.#open(signal);

@@ -171,6 +171,13 @@ export interface ParallelNetwork extends NetworkTerms {
   relays?: MeshRelay[];
 }
 
+/** WireGuard public key of a node for one epoch. */
+export interface EpochKey {
+  epoch: number;
+  /** Base64. */
+  publicKey: string;
+}
+
 /** One fleet address pair of a pod. */
 export interface Allocation {
   podUID: string;
@@ -210,6 +217,8 @@ export interface AddressBlock extends KubeObject {
   };
   status?: {
     allocations?: Allocation[];
+    /** By which other nodes of the cluster know the node: of at most two epochs. */
+    keys?: EpochKey[];
     /** Of a node: HostRouted. */
     conditions?: Condition[];
   };
@@ -262,7 +271,7 @@ export interface Gateway extends KubeObject {
     ordinal: number;
     node: string;
     /** Public keys, of at most two epochs. */
-    keys?: { epoch: number; publicKey: string }[];
+    keys?: EpochKey[];
     /** UDP port of WireGuard for plane 0 and even epochs; see `wireGuardPort`. */
     basePort?: number;
     candidates?: GatewayCandidate[];
@@ -320,6 +329,9 @@ export const MAX_ORDINAL = 3;
 export const MAX_RELAY_BASE_PORT = 65_535 - 1023;
 /** The last port of a gateway that begins there is 65535; see `wireGuardPort`. */
 export const MAX_BASE_PORT = 65_535 - wireGuardPort(0, MAX_ORDINAL, 1);
+
+/** UDP port of a node's first WireGuard device for other nodes of its cluster; see `wireGuardPort`. */
+export const NODES_BASE_PORT = 4801;
 
 /** UDP port of a gateway's WireGuard device for remote gateways of ordinal `plane`, with the key of `epoch`. */
 export function wireGuardPort(basePort: number, plane: number, epoch: number): number {
