@@ -1,5 +1,6 @@
 /** Network policies with packets: two nodes with the real kernel, and an API server in memory. */
 
+import { existsSync, statSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { defined } from "@fairlead/base/defined.ts";
@@ -230,8 +231,13 @@ describeOnKernel("the table of policies", () => {
 
   it("is made whole again by an agent that finds a part of it", async () => {
     await world.setPolicies(onlyFromB);
-    const withoutHandles = async () => (await world.table(1)).replaceAll(/ # handle \d+/g, "");
-    const before = await withoutHandles();
+    /** Whatever the order in which it was made. */
+    const lines = async () =>
+      (await world.table(1))
+        .replaceAll(/ # handle \d+/g, "")
+        .split("\n")
+        .toSorted(byText);
+    const before = await lines();
     for (const damage of [
       ["flush", "chain", "inet", "fairlead-policy", "forward"],
       ["flush", "set", "inet", "fairlead-policy", "isolated-4"],
@@ -241,7 +247,7 @@ describeOnKernel("the table of policies", () => {
       await world.stopAgent(1);
       await world.nft(1, ...damage);
       await world.startAgent(1);
-      expect(await withoutHandles()).toBe(before);
+      expect(await lines()).toEqual(before);
     }
   });
 
@@ -336,6 +342,61 @@ describeOnKernel("the table of policies", () => {
           .flatMap((it) => (/:\d+$/.test(it) ? [it] : PORTS.map((port) => `${it}:${port}`)))
           .toSorted(byText),
       );
+    });
+  });
+
+  describe("of a node that lost its table, as at a boot,", () => {
+    const toNode1 = (from: string, to: string): boolean => to === "x/a" || from === "x/a" || to === "node/1";
+    const ids = ["x/a", "x/c", "far:x/a", "node/1"];
+    const open = [policy("y", "p", { podSelector: {}, ingress: [{}] })];
+
+    beforeAll(async () => {
+      await world.setPolicies(onlyFromB);
+      await world.stopAgent(1);
+      await world.nft(1, "delete", "table", "inet", "fairlead-policy");
+    });
+    afterAll(() => world.startAgent(1));
+
+    const all = PORTS.flatMap((port) =>
+      ["far:x/a -> x/a", "x/a -> far:x/a", "x/a -> node/1", "x/a -> x/c", "x/c -> x/a"].map(
+        (it) => `${it}:${port}`,
+      ),
+    ).toSorted(byText);
+
+    it("is open without the saved one", async () => {
+      expect(await denied(toNode1, ids)).toEqual([]);
+    });
+
+    it("is closed for its pods with the saved one, without an agent, and open for what the node sends", async () => {
+      await world.nft(1, "--file", world.savedTable(1));
+      expect((await denied(toNode1, ids)).toSorted(byText)).toEqual(all);
+    });
+
+    it("is closed as soon as its agent starts, though the API server is away", async () => {
+      await world.nft(1, "delete", "table", "inet", "fairlead-policy");
+      await world.startAgent(1, "restored");
+      expect((await denied(toNode1, ids)).toSorted(byText)).toEqual(all);
+      await world.stopAgent(1);
+    });
+
+    it("lets pass what policies allow once the agent has read them, and the table in the kernel stays in use until then", async () => {
+      const before = await world.table(1);
+      await world.startAgent(1, "restored");
+      expect(await world.table(1)).toBe(before);
+      await world.stopAgent(1);
+      await world.startAgent(1);
+      expect(await world.asks("x/b", "x/a", { port: 80 })).toBe(true);
+      expect(await world.asks("x/c", "x/a", { port: 80 })).toBe(false);
+    });
+
+    it("has nothing saved that only its owner may not read, and nothing without policies", async () => {
+      expect(statSync(world.savedTable(1)).mode & 0o777).toBe(0o600);
+      await world.setPolicies([]);
+      expect(existsSync(world.savedTable(1))).toBe(false);
+      await world.setPolicies(open);
+      expect(existsSync(world.savedTable(1))).toBe(true);
+      await world.setPolicies([]);
+      await world.stopAgent(1);
     });
   });
 

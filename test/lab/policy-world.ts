@@ -1,7 +1,9 @@
 /** Two nodes with their pods and the real kernel, whose policies come from an API server in memory. */
 
 import type { ChildProcess } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type IdentitySlice, IDENTITY_SLICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { ADDRESS_BLOCKS, MESH_NETWORKS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import {
@@ -99,6 +101,7 @@ function sctp(netns: string, ...words: readonly string[]) {
 export class PolicyWorld implements AsyncDisposable {
   readonly client = new FakeKubeClient();
   readonly #fixture: NetnsFixture = netnsFixture();
+  readonly #folder = mkdtempSync(join(tmpdir(), "policy-world-"));
   readonly #children: ChildProcess[] = [];
   readonly #pods = new Map<string, StartedPod>();
   /** As pods of the namespace "node". */
@@ -144,8 +147,8 @@ export class PolicyWorld implements AsyncDisposable {
     return this.#fixture.netns(nodeName(node));
   }
 
-  /** @param waits - Whether until the kernel has what the API server has. */
-  async startAgent(node: NodeNumber, waits = true): Promise<void> {
+  /** @param waits - Whether until the kernel has what the API server has. "restored": the API server is away. */
+  async startAgent(node: NodeNumber, waits: boolean | "restored" = true): Promise<void> {
     const deps = systemDeps(silentLogger);
     const networks = createInformer(this.client, MESH_NETWORKS, {}, deps);
     const blocks = createInformer(this.client, ADDRESS_BLOCKS, {}, deps);
@@ -163,6 +166,7 @@ export class PolicyWorld implements AsyncDisposable {
       slices,
       nodes,
       fleetNetns: this.#mode === "flat" ? "/nowhere/fleet" : await this.netns(2),
+      stateDir: join(this.#folder, nodeName(node)),
       ...defined({ loadLibC: this.loadLibC }),
       ...(node === this.#inside ? {} : { netns: await this.netns(node) }),
       deps,
@@ -172,6 +176,8 @@ export class PolicyWorld implements AsyncDisposable {
     stack.use(agent);
     this.#stack.use(stack);
     this.#agents.set(node, { agent, stack });
+    await agent.restore("node", AbortSignal.timeout(600_000));
+    if (waits === "restored") return;
     await agent.start(AbortSignal.timeout(600_000));
     if (waits) await this.settled();
   }
@@ -186,6 +192,11 @@ export class PolicyWorld implements AsyncDisposable {
     const text = await this.#run(node, "nft", ["--handle", "list", "table", "inet", "fairlead-policy"]);
     // What packets fill changes with the time.
     return text.replaceAll(/\tset (?:denied|allowed)-[\s\S]*?\n\t}\n/g, "");
+  }
+
+  /** What the node loads when it boots. */
+  savedTable(node: NodeNumber): string {
+    return join(this.#folder, nodeName(node), "policy.nft");
   }
 
   /** Changes the kernel of a node as another program may. */
@@ -372,6 +383,7 @@ export class PolicyWorld implements AsyncDisposable {
     await this.#stack.disposeAsync();
     for (const child of this.#children) child.kill("SIGKILL");
     await this.#fixture[Symbol.asyncDispose]();
+    rmSync(this.#folder, { recursive: true, force: true });
   }
 }
 

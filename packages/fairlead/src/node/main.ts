@@ -120,6 +120,7 @@ export function command(): Program {
           ready();
           return await untilAborted(signal);
         }
+        await agent.restore(signal);
         // In a cluster that has not joined, it serves all the same: it waits for the CRDs.
         ready();
         await awaitCrds(

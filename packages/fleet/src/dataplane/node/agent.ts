@@ -38,7 +38,7 @@ import { createNodeMeters, type NodeFigures, nodeFigures } from "./node-meters.t
 import { PathReporter, type Reported } from "./path-reporter.ts";
 import { allocationsOf, clusterAllocations, type NodeState, readState, withAllocations } from "./state.ts";
 import { renderFleetTable } from "./table.ts";
-import { type TunnelState, Tunnels } from "./tunnels.ts";
+import { bytesOf, type TunnelState, Tunnels } from "./tunnels.ts";
 
 export interface NodeAgentOptions {
   readonly client: KubeClient;
@@ -63,6 +63,8 @@ const MAX_RETRY_MS = 10_000;
 const COMPARE_MS = 60_000;
 
 export interface NodeAgentComponent extends Component {
+  /** Brings the last known policies where the kernel has none. Before `start`, and without the API server. */
+  restore(signal: AbortSignal): Promise<void>;
   /** Removes this node's part of the data path. In place of `start`. */
   remove(signal: AbortSignal): Promise<void>;
 }
@@ -108,7 +110,8 @@ class NodeAgent implements NodeAgentComponent {
     this.#informers = createNodeInformers(client, nodeName, deps);
     const nft = this.#stack.use(createNft({ netns: fleetNetns }));
     const hostNft = this.#stack.use(createNft());
-    this.#kernel = new FleetKernel({ nodeName, fleetNetns, nft, hostNft });
+    const guard = (signal: AbortSignal): Promise<void> => this.#policies.restore("fleet", signal);
+    this.#kernel = new FleetKernel({ nodeName, fleetNetns, nft, hostNft, guard });
     this.#tunnels = this.#stack.use(
       new Tunnels({
         ...options,
@@ -172,6 +175,10 @@ class NodeAgent implements NodeAgentComponent {
       this.#stack.use(it);
       await it.start(signal);
     }
+  }
+
+  restore(signal: AbortSignal): Promise<void> {
+    return this.#policies.restore("node", signal);
   }
 
   async remove(signal: AbortSignal): Promise<void> {
@@ -390,11 +397,4 @@ class NodeAgent implements NodeAgentComponent {
       ),
     });
   }
-}
-
-/** Sent and received, by target. */
-function bytesOf(tunnels: Awaited<ReturnType<Tunnels["observe"]>>): ReadonlyMap<string, number> {
-  return new Map(
-    tunnels.map(({ pair, peer }) => [tunnelTarget(pair), (peer?.rxBytes ?? 0) + (peer?.txBytes ?? 0)]),
-  );
 }

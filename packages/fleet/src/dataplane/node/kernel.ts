@@ -21,6 +21,8 @@ export interface KernelOptions {
   readonly nft: NftDriver;
   /** In the node's own namespace. */
   readonly hostNft: NftDriver;
+  /** Brings what no packet in `fleet` may come before: called when the namespace has no link yet. */
+  readonly guard: (signal: AbortSignal) => Promise<void>;
 }
 
 /** Of earlier versions. */
@@ -122,6 +124,7 @@ export class FleetKernel {
       await hasDevice(NODE_DEVICE, fleetNetns, signal),
     ];
     if (!ends.every(Boolean)) {
+      await this.#options.guard(signal);
       // An end by itself leads into a namespace that lost its name.
       if (ends[0] === true) await deleteDevice(HOST_DEVICE, { signal });
       await runIpLines(createHostLink(nodeName, fleetNetns), { signal });

@@ -314,3 +314,10 @@ export class Tunnels implements AsyncDisposable {
 function basePortOf({ spec: { ordinal } }: Gateway): number {
   return FIRST_PORT + PORTS * ordinal;
 }
+
+/** Sent and received, by target. */
+export function bytesOf(tunnels: Awaited<ReturnType<Tunnels["observe"]>>): ReadonlyMap<string, number> {
+  return new Map(
+    tunnels.map(({ pair, peer }) => [tunnelTarget(pair), (peer?.rxBytes ?? 0) + (peer?.txBytes ?? 0)]),
+  );
+}

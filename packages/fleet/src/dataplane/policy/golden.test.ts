@@ -7,6 +7,7 @@ import type { Peer, PortMatch } from "#policy/model.ts";
 import { cidrPeer, entityPeer, fqdnPeer, KNOWN, matchOf, podsPeer } from "#policy/peers.ts";
 import { selectorOf } from "#policy/selector.ts";
 import type { Group, GroupRule, SetElement } from "#policy/state.ts";
+import { bootTable, renderBootTable } from "./boot-table.ts";
 import { POLICY_TABLE } from "./names.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 
@@ -114,6 +115,24 @@ it("is the table that the golden file shows", async () => {
   await expect(renderScript(POLICY_TABLE, diffTable(undefined, table.whole))).toMatchFileSnapshot(
     "goldens/table.nft",
   );
+});
+
+it("leaves no local pod known to the next boot, and the policies of the node in place", async () => {
+  const { table } = example();
+  const saved = bootTable(table.whole);
+  await expect(renderBootTable(table.whole)).toMatchFileSnapshot("goldens/boot.nft");
+  for (const it of ["known-4", "known-6", "ingress-4", "egress-4", "isolated-4", "self-4", "dns-4"])
+    expect([it, saved.sets.get(it)?.elements.size]).toEqual([it, 0]);
+});
+
+it("closes the addresses that pods had outside of the prefixes of their node, too, after a boot", () => {
+  const draft = example();
+  draft.setNodePrefixes(["10.244.1.0/29", "fd00:244:0:1::/64"]);
+  const node = (family: 4 | 6): unknown => [
+    ...(bootTable(draft.table.whole).sets.get(`node-${family}`)?.elements.keys() ?? []),
+  ];
+  expect(node(4)).toEqual(["10.244.1.0/29", "10.244.1.8"]);
+  expect(node(6)).toEqual(["fd00:244:0:1::/64"]);
 });
 
 it("costs what has changed", async () => {

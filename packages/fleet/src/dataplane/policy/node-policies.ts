@@ -1,3 +1,5 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import type { AddressBlock, MeshNetwork, NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
@@ -28,6 +30,7 @@ import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
 import { PolicyReport } from "./policy-report.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
+import { restoreTable } from "./saved-table.ts";
 import { PolicySpace } from "./space.ts";
 
 export interface NodePoliciesOptions {
@@ -45,6 +48,8 @@ export interface NodePoliciesOptions {
   readonly netns?: string;
   /** File of the network namespace `fleet`, which is there in a parallel network. */
   readonly fleetNetns: string;
+  /** Folder of the tables that the node begins with after a boot. Default: none are kept. */
+  readonly stateDir?: string;
   /** Shorter TTLs of DNS answers count as this for policies about names. Unit: seconds. Default: 10. */
   readonly minDnsTtl?: number;
   /** Loads the C library. Default: by the foreign function interface, if it is installed. */
@@ -63,6 +68,11 @@ const LOOK_MS = 500;
 
 /** Of one pod: more than of other events, since people follow them. */
 const FLOW_EVENTS = { burst: 100, refillMs: 6000, similar: 100 };
+
+type Place = "node" | "fleet";
+
+/** Files of the tables that a node begins with after a boot. */
+const SAVED: Readonly<Record<Place, string>> = { node: "policy.nft", fleet: "fleet-policy.nft" };
 
 interface Network {
   readonly mode: NetworkMode;
@@ -91,7 +101,7 @@ export class NodePolicies implements Component {
     const { deps, networks, nodeName } = options;
     this.#options = options;
     this.#key = objectKey(undefined, nodeName);
-    this.#node = new PolicySpace(options.netns, deps, options.loadLibC);
+    this.#node = this.#space("node", options.netns);
     this.#report = new PolicyReport(options);
     this.#controller = createController(
       {
@@ -103,6 +113,19 @@ export class NodePolicies implements Component {
       },
       deps,
     );
+  }
+
+  /**
+   * Before `start`, and without the API server: what is in the kernel stays as it is, and where that has lost its table, as at a boot, the last
+   * known one is loaded.
+   *
+   * @param place - The namespace of the node, or `fleet` when it was made.
+   */
+  async restore(place: Place, signal: AbortSignal): Promise<void> {
+    const { netns, fleetNetns, deps } = this.#options;
+    const file = this.#savedOf(place);
+    if (file === undefined) return;
+    await restoreTable({ file, netns: place === "node" ? netns : fleetNetns, log: deps.log }, signal);
   }
 
   async start(signal: AbortSignal): Promise<void> {
@@ -124,6 +147,7 @@ export class NodePolicies implements Component {
   /** In place of `start`. */
   async remove(signal: AbortSignal): Promise<void> {
     await this.#node.remove(signal);
+    await this.#forgetFleet();
     await this.#report.remove(signal);
   }
 
@@ -131,13 +155,14 @@ export class NodePolicies implements Component {
     await this.#controller[Symbol.asyncDispose]();
     await this.#report[Symbol.asyncDispose]();
     await this.#stop();
-    this.#node[Symbol.dispose]();
+    await this.#node[Symbol.asyncDispose]();
   }
 
   async #reconcile(signal: AbortSignal): Promise<ReconcileResult | void> {
     const network = this.#network();
     if (network === undefined) {
       await this.#stop();
+      await this.#forgetFleet();
       this.#report.set(undefined);
       return this.#node.remove(signal);
     }
@@ -176,11 +201,11 @@ export class NodePolicies implements Component {
   }
 
   async #spaces(mode: NetworkMode): Promise<readonly PolicySpace[]> {
-    const { fleetNetns, deps, loadLibC } = this.#options;
+    const { fleetNetns } = this.#options;
     const hasFleet = mode === "parallel" && (await isNetns(fleetNetns));
     // The namespace would live on while something in it is open.
-    if (!hasFleet) this.#leaveFleet();
-    else this.#fleet ??= new PolicySpace(fleetNetns, deps, loadLibC);
+    if (!hasFleet) await this.#leaveFleet();
+    else this.#fleet ??= this.#space("fleet", fleetNetns);
     return [
       ...(this.#engine === undefined ? [this.#node] : []),
       ...(this.#fleet === undefined ? [] : [this.#fleet]),
@@ -210,13 +235,28 @@ export class NodePolicies implements Component {
     this.#fleet?.doubt();
   }
 
-  #leaveFleet(): void {
-    this.#fleet?.[Symbol.dispose]();
+  #savedOf(place: Place): string | undefined {
+    const { stateDir } = this.#options;
+    return stateDir === undefined ? undefined : join(stateDir, SAVED[place]);
+  }
+
+  #space(place: Place, netns: string | undefined): PolicySpace {
+    const { deps, loadLibC } = this.#options;
+    return new PolicySpace({ ...defined({ netns, loadLibC, saved: this.#savedOf(place) }), deps });
+  }
+
+  async #leaveFleet(): Promise<void> {
+    await this.#fleet?.[Symbol.asyncDispose]();
     this.#fleet = undefined;
   }
 
+  async #forgetFleet(): Promise<void> {
+    const file = this.#savedOf("fleet");
+    if (file !== undefined) await rm(file, { force: true });
+  }
+
   async #stop(): Promise<void> {
-    this.#leaveFleet();
+    await this.#leaveFleet();
     await this.#running?.[Symbol.asyncDispose]();
     this.#running = undefined;
   }
@@ -280,7 +320,8 @@ class Running implements AsyncDisposable {
 
   /** When `sync` is due though nothing has been reported. Unit: milliseconds. */
   get dueInMs(): number {
-    return Math.max(1, Math.min(this.#names.expiresInMs, this.#proxy.retryInMs));
+    const saves = this.#spaces.map((it) => it.dueInMs);
+    return Math.max(1, Math.min(this.#names.expiresInMs, this.#proxy.retryInMs, ...saves));
   }
 
   async sync(spaces: readonly PolicySpace[], signal: AbortSignal): Promise<void> {
@@ -307,6 +348,7 @@ class Running implements AsyncDisposable {
       whole: table.whole,
       enforced: this.#enforced,
       mayRevoke: !onlyLearns(changes),
+      isSaved: this.#session.hasPolicies,
     };
     try {
       for (const it of spaces) await it.sync(wanted, signal);

@@ -10,6 +10,7 @@ import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { CutFlows } from "./cut-flows.ts";
 import { isDenied, ownAddresses } from "./flows.ts";
 import { PolicyTable } from "./policy-table.ts";
+import { SavedTable } from "./saved-table.ts";
 
 export interface Wanted {
   /** What changed since the last call, as it was and as it is. */
@@ -19,21 +20,34 @@ export interface Wanted {
   readonly enforced: Enforced;
   /** Whether flows that were allowed may be denied now. */
   readonly mayRevoke: boolean;
+  /** Whether there are policies: the next boot begins with them. */
+  readonly isSaved: boolean;
+}
+
+export interface SpaceOptions {
+  /** File of the network namespace. Default: that of this process. */
+  readonly netns?: string;
+  /** File of the table that the next boot begins with. Default: none. */
+  readonly saved?: string;
+  /** Loads the C library. Default: by the foreign function interface, if it is installed. */
+  readonly loadLibC?: LoadLibC;
+  readonly deps: RuntimeDeps;
 }
 
 /** One network namespace in which policies are enforced: its table and its flows. */
-export class PolicySpace implements Disposable {
+export class PolicySpace implements AsyncDisposable {
   readonly #netns: string | undefined;
   readonly #stack = new DisposableStack();
   readonly #table: PolicyTable;
   readonly #flows: CutFlows;
+  readonly #saved: SavedTable | undefined;
   #enforced: Enforced | undefined;
   #inode: number | undefined;
   #isCutDue = false;
 
-  /** @param netns - File of the network namespace. Undefined: that of this process. */
-  constructor(netns: string | undefined, deps: RuntimeDeps, loadLibC?: LoadLibC) {
+  constructor({ netns, saved, loadLibC, deps }: SpaceOptions) {
     this.#netns = netns;
+    this.#saved = saved === undefined ? undefined : new SavedTable(saved, deps);
     this.#table = new PolicyTable(this.#stack.use(createNft(defined({ netns, loadLibC }))));
     this.#flows = this.#stack.use(
       new CutFlows({
@@ -54,7 +68,7 @@ export class PolicySpace implements Disposable {
     this.#table.doubt();
   }
 
-  async sync({ enforced, mayRevoke, ...wanted }: Wanted, signal: AbortSignal): Promise<void> {
+  async sync({ enforced, mayRevoke, isSaved, ...wanted }: Wanted, signal: AbortSignal): Promise<void> {
     const inode = this.#netns === undefined ? undefined : await netnsInode(this.#netns);
     if (inode !== this.#inode) this.#table.doubt();
     this.#inode = inode;
@@ -64,9 +78,16 @@ export class PolicySpace implements Disposable {
     // After a failure, the changes before this one are still to come.
     this.#isCutDue ||= mayRevoke;
     const isChanged = await this.#table.sync(wanted, signal);
+    if (isSaved) await this.#saved?.save(isChanged || isFirst ? wanted.whole : undefined);
+    else await this.#saved?.remove();
     if (!isFirst && !(isChanged && this.#isCutDue)) return;
     this.#isCutDue = false;
     await this.#flows.cut();
+  }
+
+  /** When `sync` has something to keep. Unit: milliseconds. */
+  get dueInMs(): number {
+    return this.#saved?.dueInMs ?? Number.POSITIVE_INFINITY;
   }
 
   counted(kind: "denied" | "allowed", signal: AbortSignal): Promise<ReadonlyMap<string, NftCounter>> {
@@ -85,10 +106,12 @@ export class PolicySpace implements Disposable {
 
   async remove(signal: AbortSignal): Promise<void> {
     this.#enforced = undefined;
+    await this.#saved?.remove();
     await this.#table.remove(signal);
   }
 
-  [Symbol.dispose](): void {
+  async [Symbol.asyncDispose](): Promise<void> {
     this.#stack.dispose();
+    await this.#saved?.flush();
   }
 }
