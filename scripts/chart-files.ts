@@ -15,6 +15,7 @@ import {
   HUB_WEBHOOK_ACCESS,
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
+  MEMBER_TAINTS_ACCESS,
   MEMBER_UPGRADES_ACCESS,
   MEMBER_WORK_ACCESS,
   NODE_ACCESS,
@@ -32,6 +33,7 @@ import {
   WORKLOAD_POLICY,
 } from "@fairlead/fleet/authz/policies/guard-rails.ts";
 import { PLACEMENT_POLICIES } from "@fairlead/fleet/authz/policies/placements.ts";
+import { MEMBER_POLICIES } from "@fairlead/fleet/authz/policies/startup-taint.ts";
 import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
 
 /** What the charts take from the programs' own declarations: path below the root, and text. */
@@ -70,10 +72,15 @@ export function chartFiles(): ReadonlyMap<string, string> {
         nodes: NODE_ACCESS.cluster,
         nodesFleetSystem: NODE_ACCESS.system,
         installNodes: MEMBER_NODES_ACCESS.system,
+        taints: MEMBER_TAINTS_ACCESS.cluster,
         placements: MEMBER_WORK_ACCESS.cluster,
         upgrades: MEMBER_UPGRADES_ACCESS.cluster,
         upgradesFleetSystem: MEMBER_UPGRADES_ACCESS.system,
       }),
+    ],
+    [
+      "charts/fairlead-member/files/startup-taint.yaml",
+      policies("what a member may write of Nodes, and its node agents", MEMBER_POLICIES),
     ],
     ["charts/fairlead-node/files/rules.yaml", rules(NODE_ACCESS, [])],
     ["charts/fairlead-relay/files/rules.yaml", rules(RELAY_ACCESS, [])],

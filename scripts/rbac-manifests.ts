@@ -8,6 +8,7 @@ import { MAILBOX, RENEW_TOKEN, VIEW } from "@fairlead/fleet/authz/mailbox.ts";
 import { accessManifests, type Manifest } from "@fairlead/fleet/authz/manifests.ts";
 import { PROGRAMS } from "@fairlead/fleet/authz/programs.ts";
 import { HUB_POLICIES, HUB_POLICY_BINDINGS, OPTIONAL_POLICIES } from "@fairlead/fleet/authz/policies/all.ts";
+import { MEMBER_POLICIES } from "@fairlead/fleet/authz/policies/startup-taint.ts";
 import { bindingOf } from "@fairlead/fleet/authz/policies/guard-rails.ts";
 import { apiVersionOf } from "@fairlead/kube/api/meta/resource.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
@@ -26,7 +27,7 @@ export function rbacManifests(): ReadonlyMap<string, string> {
       (it) => [`${folder}/${it.name}.yaml`, render(accessManifests(it, account(it.of ?? it.name)))] as const,
     ),
     [`${folder}/policies.yaml`, render(policies)],
-    ...OPTIONAL_POLICIES.map(
+    ...[...OPTIONAL_POLICIES, ...MEMBER_POLICIES].map(
       (object) =>
         [
           `${folder}/${object.metadata.name}.yaml`,
@@ -83,6 +84,8 @@ ValidatingAdmissionPolicies (Kubernetes 1.30 or newer) of the hub: for its names
 taints, and [guard rails](../guide/guard-rails.md) for the hub as a whole. They hold whatever RBAC grants, and fail closed. The controllers check contents again. \`fairlead-annotations\` rejects nothing: it warns clients that write an
 unknown annotation of \`fairlead.dev/\` on a namespace or a MemberCluster.
 
+\`fairlead-startup-taint\` and \`fairlead-node-report\` are policies of a member with \`--startup-taint\`: RBAC knows neither the fields of a Node nor whose node it is.
+
 A user with the verb \`administer\` on \`mailboxes.fairlead.dev\` may do what the hub may do; this custom verb has no other meaning. Members of \`system:masters\` have
 it; give it to people, or to another hub agent that writes into mailboxes, by a role of your own:
 
@@ -96,7 +99,7 @@ rules:
 
 | policy | for | refuses unless |
 | --- | --- | --- |
-${[...HUB_POLICIES, ...OPTIONAL_POLICIES]
+${[...HUB_POLICIES, ...OPTIONAL_POLICIES, ...MEMBER_POLICIES]
   .map(
     ({ metadata, spec }) =>
       `| \`${metadata.name}\` | ${[

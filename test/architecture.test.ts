@@ -57,7 +57,7 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["endpoints"],
     ["membership"],
     ["work"],
-    ["agent", "identities", "mesh", "node-agents", "traffic-routes", "upgrades"],
+    ["agent", "identities", "mesh", "node-agents", "startup-taint", "traffic-routes", "upgrades"],
   ],
   "lab/src": [["controllers", "dns", "images", "link", "wire"], ["node"]],
 };

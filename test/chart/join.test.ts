@@ -43,18 +43,18 @@ function shapeOf(object: Manifest): unknown {
 
 describe.skipIf(helm === undefined)("fairlead join", () => {
   it.each([false, true])(
-    "installs what the chart of a member renders (with node agents: %s)",
+    "installs what the chart of a member renders (with node agents and the startup taint: %s)",
     async (nodes) => {
       const rendered = await render(
         helm?.program ?? "",
         "fairlead-member",
-        ["fullnameOverride=fairlead-member", `nodes.install=${nodes}`],
+        ["fullnameOverride=fairlead-member", `nodes.install=${nodes}`, `nodes.startupTaint=${nodes}`],
         "fairlead-member",
       );
       const kept = rendered.filter((it) => it.metadata.annotations?.["helm.sh/hook"] === undefined);
       const chart = new Map(kept.map((it) => [`${it.kind} ${it.metadata.name}`, shapeOf(it)]));
       const joined = new Map(
-        memberManifests({ ...install, nodes }).map(({ of, object }) => [
+        memberManifests({ ...install, nodes, startupTaint: nodes }).map(({ of, object }) => [
           `${of.kind} ${object.metadata.name}`,
           shapeOf(object as unknown as Manifest),
         ]),

@@ -38,6 +38,7 @@ interface Flags {
   readonly podCidr?: string;
   readonly parallelProfile?: string;
   readonly nodeAgents: boolean;
+  readonly startupTaint: boolean;
   readonly placementRole: string;
   readonly skipCheck: string[];
   readonly heartbeatSeconds: string;
@@ -95,6 +96,11 @@ export function command(): Program {
       "parallel ClusterMeshProfile in which the member will be: its addresses may be those of other members, and its agent may install fairlead node",
     )
     .option("--node-agents", "its agent may install fairlead node; --parallel-profile permits it, too", false)
+    .option(
+      "--startup-taint",
+      "its agent keeps new pods off nodes whose fairlead node has not written its policies since their boot",
+      false,
+    )
     .option(
       "--placement-role <name>",
       "ClusterRole of the joining cluster with what placements may write there; none: no placements",
@@ -180,13 +186,21 @@ function readNetwork(text: string): Prefix {
   );
 }
 
-function installOf({ image, dns, parallelProfile, nodeAgents, placementRole }: Flags): MemberInstall {
+function installOf({
+  image,
+  dns,
+  parallelProfile,
+  nodeAgents,
+  startupTaint,
+  placementRole,
+}: Flags): MemberInstall {
   return {
     image,
     imagePullPolicy: "IfNotPresent",
     replicas: 2,
     dns,
     nodes: nodeAgents || parallelProfile !== undefined,
+    startupTaint,
     placementRole: placementRole === "none" ? null : placementRole,
   };
 }

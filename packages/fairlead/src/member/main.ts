@@ -4,6 +4,7 @@ import { collect } from "@fairlead/base/program/flags.ts";
 import { Command, Option } from "@commander-js/extra-typings";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
+import { StartupTaints } from "@fairlead/fleet/member/startup-taint/startup-taints.ts";
 import { IMPORT_CREATORS } from "@fairlead/fleet/member/session.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { CLOCK_OFFSET_FLAG } from "@fairlead/base/program/clock-offset.ts";
@@ -46,6 +47,11 @@ export function command(): Program {
       "repository, without a tag, of the images of fairlead node that profiles ask for; default: this member installs none",
     )
     .option(
+      "--startup-taint",
+      "keep new pods off nodes whose fairlead node has not written its policies since their boot, by the taint fairlead.dev/agent-not-ready",
+      false,
+    )
+    .option(
       "--collect-namespaces",
       "report the namespaces of this cluster: ResourcePlacements then pick only clusters that have theirs",
       false,
@@ -67,7 +73,9 @@ export function command(): Program {
           stack.use(await serveMetrics({ metrics, address: flags.metrics, checks: checksOfMember(health) }));
         const election = { client: local, leases: LEASES_OF.member, side: "member", deps } as const;
         // A member that has not joined yet serves all the same: it waits for the Secret.
-        await runElected({ ...election, isElected: flags.leaderElect }, signal, (leading) => {
+        await runElected({ ...election, isElected: flags.leaderElect }, signal, async (leading) => {
+          await using taints = flags.startupTaint ? new StartupTaints(local, deps) : undefined;
+          await taints?.start(leading);
           ready();
           const connectHub = (hub: Parameters<typeof connect>[0]): ReturnType<typeof connect> =>
             connect(hub, { ...deps, userAgent: "fairlead-member" });
@@ -76,11 +84,12 @@ export function command(): Program {
             imports: flags.serviceImports,
             placement: flags.placement,
             collectNamespaces: flags.collectNamespaces,
+            startupTaint: flags.startupTaint,
             compileHealth,
             address: { server: config.server, ...defined({ ca: config.ca }) },
             ...defined({ nodeImage: flags.nodeImage }),
           };
-          return runAgent({ local, connectHub, deps, ...options }, leading);
+          await runAgent({ local, connectHub, deps, ...options }, leading);
         });
       }),
     );

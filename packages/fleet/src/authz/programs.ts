@@ -335,6 +335,14 @@ export const MEMBER_NODES_ACCESS: ProgramAccess = {
   ],
 };
 
+/** In addition, for a member that keeps pods off nodes whose agent has not written their policies. A policy leaves it the taint alone. */
+export const MEMBER_TAINTS_ACCESS: ProgramAccess = {
+  name: "fairlead-member-taints",
+  of: MEMBER_ACCESS.name,
+  cluster: [allow(NODES, ["get", "patch"])],
+  system: [],
+};
+
 /** In addition, for a hub that upgrades members by Cluster API: where it is the management cluster, and by kubeconfigs of others. */
 export const HUB_CLUSTER_API_ACCESS: ProgramAccess = {
   name: "fairlead-hub-cluster-api",
@@ -419,6 +427,7 @@ export const PROGRAMS: readonly ProgramAccess[] = [
   HUB_ACCESS,
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
+  MEMBER_TAINTS_ACCESS,
   MEMBER_UPGRADES_ACCESS,
   HUB_CLUSTER_API_ACCESS,
   DNS_ACCESS,

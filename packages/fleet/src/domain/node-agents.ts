@@ -2,6 +2,8 @@ import {
   NODE_AGENT_CONDITION,
   NODE_POLICY_CONDITION,
   NODE_POLICY_REASONS,
+  POLICY_AT_BOOT,
+  POLICY_AT_BOOT_REASONS,
 } from "#api/fairlead.dev/node-agents.ts";
 import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
 import { formatSupport, parseSupport, type Support } from "./kubernetes-support.ts";
@@ -21,6 +23,8 @@ export interface NodeAgentsView {
   readonly ofPlugin: readonly string[];
   /** Nodes with packets between pods that the agent cannot filter. */
   readonly unfiltered: readonly string[];
+  /** Nodes that had no policies between their boot and the start of their agent. */
+  readonly unrestored: readonly string[];
   /** Versions of the agents, and what these support: each once. */
   readonly support: readonly Support[];
 }
@@ -46,6 +50,7 @@ export function nodeAgentsOn(nodes: Iterable<ReportingNode>, nowMs: number): Nod
     missing,
     ofPlugin: names(({ report }) => report?.reason === NODE_POLICY_REASONS.plugin),
     unfiltered: names(({ report }) => report?.reason === NODE_POLICY_REASONS.unfiltered),
+    unrestored: names(({ node, report }) => report !== undefined && isUnrestored(node)),
     support: supportOf(reports.filter((it) => it.report !== undefined).map((it) => it.node)),
   };
 }
@@ -54,6 +59,10 @@ function supportOf(nodes: readonly ReportingNode[]): Support[] {
   return parseSupport(
     formatSupport(nodes.flatMap((it) => parseSupport(conditionOf(it, NODE_AGENT_CONDITION)?.message))),
   );
+}
+
+function isUnrestored(node: ReportingNode): boolean {
+  return conditionOf(node, POLICY_AT_BOOT)?.reason === POLICY_AT_BOOT_REASONS.open;
 }
 
 function conditionOf({ status }: ReportingNode, type: string): Report | undefined {
@@ -83,7 +92,9 @@ export function isReportChanged(
   const said = (it: ReportingNode | undefined): string | undefined => {
     const report = it && conditionOf(it, NODE_POLICY_CONDITION);
     const agent = it && conditionOf(it, NODE_AGENT_CONDITION);
-    return it && `${mayRunPods(it)} ${report?.status} ${report?.reason} ${agent?.message}`;
+    return (
+      it && `${mayRunPods(it)} ${report?.status} ${report?.reason} ${agent?.message} ${isUnrestored(it)}`
+    );
   };
   return said(before) !== said(after);
 }

@@ -15,6 +15,7 @@ const EVERYWHERE: NodeAgentsView = {
   missing: [],
   ofPlugin: [],
   unfiltered: [],
+  unrestored: [],
   support: [],
 };
 const NOWHERE: NodeAgentsView = { ...EVERYWHERE, areEverywhere: false, present: [], missing: ["n"] };

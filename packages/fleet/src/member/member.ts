@@ -64,6 +64,8 @@ export interface MemberOptions {
   readonly compileHealth?: CompileHealth;
   /** Whether it reports the namespaces of the cluster, by which ResourcePlacements pick clusters. Default: false. */
   readonly collectNamespaces?: boolean;
+  /** Whether new pods wait for the agents of their nodes, as `StartupTaints` brings about. Default: false. */
+  readonly startupTaint?: boolean;
   /** How others reach the API server of this cluster. Default: not reported. */
   readonly address?: ClusterAddress;
   /**
@@ -128,6 +130,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     placing,
     compileHealth: options.compileHealth,
     collectsNamespaces: options.collectNamespaces === true,
+    hasStartupTaint: options.startupTaint === true,
     address: options.address,
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,

@@ -51,6 +51,8 @@ export interface Session {
   readonly address: ClusterAddress | undefined;
   readonly events: EventRecorder;
   readonly stopwatch: Stopwatch;
+  /** Whether new pods wait for the agents of their nodes. */
+  readonly hasStartupTaint: boolean;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */
   readonly passOn: readonly string[];
   /** The creator of ServiceImports: the agent for each service of the fleet, or users for those that they want. */

@@ -26,7 +26,22 @@ export const NODE_POLICY_REASONS = {
   unfiltered: "BridgeTrafficNotFiltered",
 } as const;
 
-/** The same: that the agent runs there; its message is the version and the versions of Kubernetes that it supports. */
+/**
+ * The same: whether the node had policies from its boot on, once the agent has written them. On an agent of a MemberCluster: whether pods there
+ * are held back until then.
+ */
+export const POLICY_AT_BOOT = "fairlead.dev/PolicyAtBoot";
+
+export const POLICY_AT_BOOT_REASONS = {
+  restored: "Restored",
+  open: "NotRestored",
+  plugin: NODE_POLICY_REASONS.plugin,
+} as const;
+
+/** The taint of a node whose agent has not written its policies since the boot of the node. */
+export const STARTUP_TAINT = "fairlead.dev/agent-not-ready";
+
+/** On a Node: that the agent runs there; its message is the version and the versions of Kubernetes that it supports. */
 export const NODE_AGENT_CONDITION = "fairlead.dev/NodeAgent";
 
 /** Versions as profiles name them: those of releases, which are also tags of images. */

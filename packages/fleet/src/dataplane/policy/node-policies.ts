@@ -30,7 +30,7 @@ import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
 import { PolicyReport } from "./policy-report.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
-import { restoreTable } from "./saved-table.ts";
+import { readMark, restoreTable } from "./saved-table.ts";
 import { PolicySpace } from "./space.ts";
 
 export interface NodePoliciesOptions {
@@ -96,6 +96,8 @@ export class NodePolicies implements Component {
   #engine: string | undefined;
   /** What is wrong with bridges. */
   #unseen: string | undefined;
+  /** The boot at which the node loaded its saved table. */
+  #restored: string | undefined;
 
   constructor(options: NodePoliciesOptions) {
     const { deps, networks, nodeName } = options;
@@ -174,7 +176,7 @@ export class NodePolicies implements Component {
     }
     const spaces = await this.#spaces(network.mode);
     await running.sync(spaces, signal);
-    this.#report.set(defined({ engine: this.#engine, unseen: this.#unseen }));
+    this.#report.set(defined({ engine: this.#engine, unseen: this.#unseen, restored: this.#restored }));
     const lacksFleet = network.mode === "parallel" && this.#fleet === undefined;
     const compareInMs = Math.max(1, this.#comparedAtMs + COMPARE_MS - now);
     return { requeueAfterMs: lacksFleet ? LOOK_MS : Math.min(compareInMs, running.dueInMs) };
@@ -183,7 +185,8 @@ export class NodePolicies implements Component {
   /** Compares what no watch reports. */
   async #look(signal: AbortSignal): Promise<void> {
     this.#doubt();
-    const { netns, deps } = this.#options;
+    const { netns, stateDir, deps } = this.#options;
+    this.#restored = stateDir === undefined ? undefined : await readMark(stateDir);
     if (netns !== undefined) return;
     // Not by /sys, which shows the namespace that it was mounted in.
     const links = await readLinks({ signal });

@@ -3,9 +3,11 @@ import {
   NODE_AGENT_CONDITION,
   NODE_POLICY_CONDITION,
   NODE_POLICY_REASONS,
+  POLICY_AT_BOOT,
 } from "#api/fairlead.dev/node-agents.ts";
 import { formatSupport, ownSupport } from "#domain/kubernetes-support.ts";
 import { AGENT_REPORT_MS } from "#domain/node-agents.ts";
+import { describeBoot } from "#domain/policy-at-boot.ts";
 import { engineReport } from "#domain/policy-engine.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
@@ -23,6 +25,8 @@ export interface NodePolicyState {
   readonly engine?: string;
   /** What is wrong with bridges. */
   readonly unseen?: string;
+  /** The boot at which the node loaded its last known policies before its kubelet started. */
+  readonly restored?: string;
 }
 
 export interface PolicyReportOptions {
@@ -35,12 +39,13 @@ export interface PolicyReportOptions {
 
 /** The conditions to write, with the time until they are due again; undefined: the Node has them. Pure. */
 export function planReport(
-  before: readonly NodeCondition[] | undefined,
+  { conditions: before, nodeInfo }: NonNullable<Node["status"]>,
   state: NodePolicyState,
   nowMs: number,
 ): { readonly next: NodeCondition[] | undefined; readonly dueInMs: number } {
   const planned = [
     describe(state),
+    describeBoot({ ...state, boot: nodeInfo?.["bootID"] ?? "" }),
     {
       type: NODE_AGENT_CONDITION,
       status: "True" as const,
@@ -122,7 +127,7 @@ export class PolicyReport implements Component {
     if (node === undefined) return;
     if (this.#state === undefined) return this.#withdraw(node, signal);
     if (deps.clock.monotonic() - this.#setAtMs >= AGENT_REPORT_MS) return;
-    const { next, dueInMs } = planReport(node.status?.conditions, this.#state, deps.clock.now());
+    const { next, dueInMs } = planReport(node.status ?? {}, this.#state, deps.clock.now());
     if (next !== undefined) await this.#write(next, signal);
     return { requeueAfterMs: dueInMs };
   }
@@ -150,7 +155,8 @@ export class PolicyReport implements Component {
   /** Not by server-side apply, in which an empty list has no clear meaning. */
   async #withdraw(node: Node, signal: AbortSignal): Promise<void> {
     const before = node.status?.conditions;
-    const conditions = removeCondition(removeCondition(before, NODE_POLICY_CONDITION), NODE_AGENT_CONDITION);
+    const own = [NODE_POLICY_CONDITION, NODE_AGENT_CONDITION, POLICY_AT_BOOT];
+    const conditions = own.reduce<NodeCondition[]>(removeCondition, before ?? []);
     if (conditions.length === (before?.length ?? 0)) return;
     const { resourceVersion } = node.metadata;
     await this.#options.client.mergePatch(

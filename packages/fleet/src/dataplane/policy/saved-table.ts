@@ -1,5 +1,5 @@
 import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
@@ -87,6 +87,17 @@ async function writeDurably(path: string, text: string): Promise<void> {
   await rename(draft, path);
   await using folder = await open(dirname(path));
   await folder.sync();
+}
+
+/** File in which the init unit of the node leaves the id of the boot, once it has loaded the table. */
+const MARK = "policy.restored";
+/** Of an id of the kernel, with its newline. Unit: characters. */
+const MARK_LENGTH = 37;
+
+/** The boot at which the node loaded its saved table; undefined if it never did. */
+export async function readMark(stateDir: string): Promise<string | undefined> {
+  const text = await readFile(join(stateDir, MARK), "utf8").catch(() => "");
+  return text === "" || text.length > MARK_LENGTH ? undefined : text.trim();
 }
 
 export interface RestoreOptions {

@@ -46,6 +46,8 @@ export interface AgentOptions {
   readonly compileHealth?: CompileHealth;
   /** Whether it reports the namespaces of the cluster, by which ResourcePlacements pick clusters. Default: false. */
   readonly collectNamespaces?: boolean;
+  /** Whether new pods wait for the agents of their nodes, as `StartupTaints` brings about. Default: false. */
+  readonly startupTaint?: boolean;
   /** How others reach the API server of this cluster. Default: not reported. */
   readonly address?: ClusterAddress;
 }
@@ -232,6 +234,7 @@ async function runSession(
           placement: options.placement,
           address: options.address,
           collectNamespaces: options.collectNamespaces,
+          startupTaint: options.startupTaint,
           compileHealth: options.compileHealth,
         }),
       },

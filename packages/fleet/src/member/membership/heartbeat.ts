@@ -8,6 +8,7 @@ import {
 import {
   CROSS_CLUSTER_POLICY,
   NODE_AGENTS_CONDITION,
+  POLICY_AT_BOOT,
   SAME_NODE_POLICY,
 } from "#api/fairlead.dev/node-agents.ts";
 import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
@@ -26,6 +27,7 @@ import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Change, Controller, Informer, ReconcileResult, Source } from "@fairlead/kube/types.ts";
 import { describePlaced } from "#placement/work/placed.ts";
+import { policyAtBoot } from "#domain/policy-at-boot.ts";
 import { crossClusterPolicy, policyEngineOf, sameNodePolicy } from "#domain/policy-engine.ts";
 import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
@@ -308,7 +310,7 @@ function withFacts(
 type Fact = readonly [type: string, condition: NewCondition | undefined];
 
 function withoutPolicies(): readonly Fact[] {
-  return [CROSS_CLUSTER_POLICY, SAME_NODE_POLICY].map((it) => [it, undefined]);
+  return [CROSS_CLUSTER_POLICY, SAME_NODE_POLICY, POLICY_AT_BOOT].map((it) => [it, undefined]);
 }
 
 function policyConditions(session: Session): readonly Fact[] {
@@ -324,6 +326,7 @@ function policyConditions(session: Session): readonly Fact[] {
   return [
     [CROSS_CLUSTER_POLICY, crossClusterPolicy(member)],
     [SAME_NODE_POLICY, sameNodePolicy(member)],
+    [POLICY_AT_BOOT, policyAtBoot(member, session.hasStartupTaint)],
   ];
 }
 

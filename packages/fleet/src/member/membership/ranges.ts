@@ -9,7 +9,11 @@ import {
   serviceRangesOf,
 } from "#domain/ranges.ts";
 import { engineAnnotations } from "#domain/policy-engine.ts";
-import { NODE_AGENT_CONDITION, NODE_POLICY_CONDITION } from "#api/fairlead.dev/node-agents.ts";
+import {
+  NODE_AGENT_CONDITION,
+  NODE_POLICY_CONDITION,
+  POLICY_AT_BOOT,
+} from "#api/fairlead.dev/node-agents.ts";
 import { NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { SERVICE_CIDRS, type ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -75,6 +79,7 @@ const KEPT: ReadonlySet<string> = new Set([
   "NetworkUnavailable",
   NODE_AGENT_CONDITION,
   NODE_POLICY_CONDITION,
+  POLICY_AT_BOOT,
 ]);
 
 /** Heartbeats of kubelets change nothing for readers. */
@@ -87,6 +92,7 @@ function withoutTimes({
   message,
 }: NodeCondition): NodeCondition {
   if (type === NODE_AGENT_CONDITION) return { type, status, ...defined({ message }) };
+  if (type === POLICY_AT_BOOT) return { type, status, ...defined({ reason }) };
   if (type === NODE_POLICY_CONDITION) return { type, status, ...defined({ lastHeartbeatTime, reason }) };
   return {
     type,

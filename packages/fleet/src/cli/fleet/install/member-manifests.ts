@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { PodAffinityTerm } from "@fairlead/kube/api/core/v1/affinity.ts";
 import { DEPLOYMENTS, type Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
 import {
@@ -6,19 +7,27 @@ import {
   SERVICE_ACCOUNTS,
   type Service,
   SERVICES,
+  type Toleration,
 } from "@fairlead/kube/api/core/v1/types.ts";
 import { DNS_SERVERS, INSTALLED_BY, INSTALLED_BY_LABEL, MEMBER_AGENT } from "#api/fairlead.dev/installed.ts";
+import { bindingOf } from "#authz/policies/guard-rails.ts";
+import { MEMBER_POLICIES } from "#authz/policies/startup-taint.ts";
+import {
+  VALIDATING_ADMISSION_POLICIES,
+  VALIDATING_ADMISSION_POLICY_BINDINGS,
+} from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { appliesAs, EVERYTHING } from "#authz/applied.ts";
 import { accessManifests, type Manifest } from "#authz/manifests.ts";
 import {
   DNS_ACCESS,
   MEMBER_ACCESS,
   MEMBER_NODES_ACCESS,
+  MEMBER_TAINTS_ACCESS,
   MEMBER_WORK_ACCESS,
   NODE_ACCESS,
   type ProgramAccess,
 } from "#authz/programs.ts";
-import { NODE_AGENTS, NODE_AGENTS_ACCOUNT } from "#api/fairlead.dev/node-agents.ts";
+import { NODE_AGENTS, NODE_AGENTS_ACCOUNT, STARTUP_TAINT } from "#api/fairlead.dev/node-agents.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "@fairlead/kube/api/policy/v1/types.ts";
 import { CONTAINER_SECURITY, POD_SECURITY } from "./security.ts";
@@ -33,6 +42,8 @@ export interface MemberInstall {
   readonly dns: boolean;
   /** Whether the agent may install `fairlead node`, as profiles ask for it, out of the repository of `image`. Default: false. */
   readonly nodes?: boolean;
+  /** Whether the agent keeps new pods off nodes whose `fairlead node` has not written its policies. Default: false. */
+  readonly startupTaint?: boolean;
   /** The ClusterRole of what placements may write in the member. Default: cluster-admin. Null: the agent applies nothing. */
   readonly placementRole?: string | null;
 }
@@ -62,9 +73,14 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
       "--metrics=:8080",
       ...(install.placementRole === null ? ["--no-placement"] : []),
       ...(install.nodes === true ? [`--node-image=${repositoryOf(install.image)}`] : []),
+      ...(install.startupTaint === true ? ["--startup-taint"] : []),
     ],
     ports: [{ name: "metrics", containerPort: 8080 }],
     readySeconds: 5,
+    // It takes the taint off, also off its own node.
+    ...(install.startupTaint === true
+      ? { tolerations: [{ key: STARTUP_TAINT, operator: "Exists" as const }] }
+      : {}),
     resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "1Gi" } },
   });
   const dns = deploymentOf(install, {
@@ -93,6 +109,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
     { of: DEPLOYMENTS, object: member },
     ...budget(install, MEMBER_AGENT, "member"),
     ...(install.nodes === true ? nodeAccess() : []),
+    ...(install.startupTaint === true ? taintAccess() : []),
     ...(install.placementRole === null ? [] : workAccess(install.placementRole ?? EVERYTHING)),
     ...(install.dns
       ? [
@@ -111,6 +128,17 @@ function nodeAccess(): Manifest[] {
   return [
     ...access(NODE_ACCESS, NODE_AGENTS_ACCOUNT, NODE_AGENTS, "node"),
     ...installs.filter(({ of }) => of !== SERVICE_ACCOUNTS),
+  ];
+}
+
+/** The permission to write Nodes, what a policy leaves of it, and the trust in what agents report. */
+function taintAccess(): Manifest[] {
+  const account = `${MEMBER_AGENT}-sa`;
+  const patches = access(MEMBER_TAINTS_ACCESS, account, MEMBER_TAINTS_ACCESS.name, "member");
+  return [
+    ...MEMBER_POLICIES.map((object) => ({ of: VALIDATING_ADMISSION_POLICIES, object })),
+    ...MEMBER_POLICIES.map((it) => ({ of: VALIDATING_ADMISSION_POLICY_BINDINGS, object: bindingOf(it) })),
+    ...patches.filter(({ of }) => of !== SERVICE_ACCOUNTS),
   ];
 }
 
@@ -139,6 +167,7 @@ interface Program {
   /** Unit: seconds. */
   readonly readySeconds: number;
   readonly resources: NonNullable<Container["resources"]>;
+  readonly tolerations?: Toleration[];
 }
 
 function selectorOf(component: string): Record<string, string> {
@@ -169,7 +198,7 @@ function access(program: ProgramAccess, account: string, name: string, component
 }
 
 function deploymentOf(install: MemberInstall, of: Program): Deployment {
-  const { name, component, account, args, ports, readySeconds, resources } = of;
+  const { name, component, account, args, ports, readySeconds, resources, tolerations } = of;
   const health = (path: string, more: Probe): Probe => ({ httpGet: { path, port: "metrics" }, ...more });
   const container: Container = {
     name: component,
@@ -199,6 +228,7 @@ function deploymentOf(install: MemberInstall, of: Program): Deployment {
           affinity: {
             podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: apart(component) },
           },
+          ...defined({ tolerations }),
           containers: [container],
         },
       },
