@@ -72,20 +72,19 @@ it.each<[string, object, boolean]>([
   expect(code === 200).toBe(isAllowed);
 });
 
-it.each<[string, string, object, string | undefined, boolean]>([
-  ["reports on its own Node", "n1", { status: { conditions: [READY, REPORT] } }, "n1", true],
-  ["does not report on another one", "n2", { status: { conditions: [READY, REPORT] } }, "n1", false],
-  [
-    "does not report with a token of no pod",
-    "n1",
-    { status: { conditions: [READY, REPORT] } },
-    undefined,
-    false,
-  ],
-  ["does not say whether its node is ready", "n1", { status: { conditions: [] } }, "n1", false],
-  ["does not label its node", "n1", { metadata: { labels: { c: "d" } } }, "n1", false],
-  ["does not change the boot of its node", "n1", { status: { nodeInfo: { bootID: "b2" } } }, "n1", false],
-])("an agent %s", async (_, node, body, onNode, isAllowed) => {
-  const code = await patch("fairlead-node-sa", `${node}/status`, body, onNode);
+const REPORTS = { status: { conditions: [READY, REPORT] } };
+
+it.each<
+  [string, { readonly node?: string; readonly token?: string | undefined; readonly body: object }, boolean]
+>([
+  ["reports on its own Node", { body: REPORTS }, true],
+  ["does not report on another one", { node: "n2", body: REPORTS }, false],
+  ["does not report with a token of no pod", { token: undefined, body: REPORTS }, false],
+  ["does not say whether its node is ready", { body: { status: { conditions: [] } } }, false],
+  ["does not label its node", { body: { metadata: { labels: { c: "d" } } } }, false],
+  ["does not change the boot of its node", { body: { status: { nodeInfo: { bootID: "b2" } } } }, false],
+])("an agent %s", async (_, of, isAllowed) => {
+  const { node, token, body } = { node: "n1", token: "n1", ...of };
+  const code = await patch("fairlead-node-sa", `${node}/status`, body, token);
   expect(code === 200).toBe(isAllowed);
 });

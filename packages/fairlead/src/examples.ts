@@ -11,6 +11,7 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "lab shell": ["fairlead lab shell member-1", "fairlead lab shell member-1-node-1 ip route"],
   "lab kill": ["fairlead lab kill member-2", "fairlead lab kill link/member-1"],
   "lab restore": ["fairlead lab restore member-2"],
+  "lab reboot": ["fairlead lab reboot member-1-node-1", "fairlead lab reboot --power-cut member-1-node-1"],
   "lab upgrade": ["fairlead lab upgrade --kubernetes-version 1.36 member-1"],
   "lab link": [
     "fairlead lab link member-1 --delay 20ms --loss 1%",

@@ -26,8 +26,8 @@ import {
 import { applyDevices, applyTables } from "#link/kernel.ts";
 import { type LinkRef, linksOf } from "#link/plan.ts";
 import { NAT_TABLE, natSysctls, natTable } from "./nat.ts";
-import { FABRIC_NETNS, siteNetns } from "./places.ts";
-import type { LabCluster, LabTopology } from "./topology.ts";
+import { FABRIC_NETNS, nodeNetns, siteNetns } from "./places.ts";
+import type { LabCluster, LabNode, LabTopology } from "./topology.ts";
 
 /** Flows, not packets, are spread over the next hops of a route (linux: ip-sysctl, fib_multipath_hash_policy). */
 const MULTIPATH_SYSCTLS = {
@@ -42,13 +42,7 @@ export async function buildNetwork(
 ): Promise<void> {
   const plan = planNetwork(topology);
   mkdirSync(layout.netns, { recursive: true });
-  await Promise.all(
-    plan.namespaces.map(async (name) => {
-      const path = layout.netnsOf(name);
-      await createNetns(path, signal);
-      await writeSysctls(path, { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS, ...MULTIPATH_SYSCTLS }, signal);
-    }),
-  );
+  await Promise.all(plan.namespaces.map((it) => createRouter(layout.netnsOf(it), signal)));
   await Promise.all(topology.clusters.map((cluster) => applyNat(topology, cluster, layout, signal)));
   await addLinks(plan.links, layout, signal);
   await Promise.all(plan.configured.map((namespace) => configure(namespace, layout, signal)));
@@ -58,6 +52,35 @@ export async function buildNetwork(
     await applyDevices(topology, layout, link, signal);
     await applyTables(topology, layout, link, signal);
   }
+}
+
+/** Makes the network of a node that lost its namespace; what is down elsewhere stays down. */
+export async function buildNode(
+  topology: LabTopology,
+  layout: LabLayout,
+  { cluster, node }: { readonly cluster: LabCluster; readonly node: LabNode },
+  signal: AbortSignal,
+): Promise<void> {
+  const plan = planNetwork(topology);
+  const netns = nodeNetns(node);
+  await createRouter(layout.netnsOf(netns), signal);
+  await addLinks(
+    plan.links.filter(({ a, b }) => a.netns === netns || b.netns === netns),
+    layout,
+    signal,
+  );
+  for (const it of plan.configured) if (it.netns === netns) await configure(it, layout, signal);
+  await raiseLink(topology, layout, { netns: siteNetns(cluster), device: node.link }, signal);
+  for (const link of linksOf(topology)) {
+    if (link.name !== node.name || topology.conditions?.[link.name] === undefined) continue;
+    await applyDevices(topology, layout, link, signal);
+    await applyTables(topology, layout, link, signal);
+  }
+}
+
+async function createRouter(path: string, signal: AbortSignal): Promise<void> {
+  await createNetns(path, signal);
+  await writeSysctls(path, { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS, ...MULTIPATH_SYSCTLS }, signal);
 }
 
 /** Makes a member's site its NAT router, before it has links. */

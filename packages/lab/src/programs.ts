@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import {
   API_PORT,
+  type BootRules,
   type DualAddress,
   type ExtraProgram,
   type LabCluster,
@@ -125,7 +126,11 @@ function clusterPrograms(
   return [
     apiserver,
     controllers,
-    site("member", { kubeconfig: join(dir, KUBECONFIG.member), ...ALONE }),
+    site("member", {
+      kubeconfig: join(dir, KUBECONFIG.member),
+      ...(bootRulesOf(topology.spec, cluster, dir).length > 0 ? { "startup-taint": true } : {}),
+      ...ALONE,
+    }),
     site("dns", { kubeconfig: join(dir, KUBECONFIG.fleetDns), listen: fleetDns }),
     site("lab-dns", {
       kubeconfig: join(dir, KUBECONFIG.dns),
@@ -138,6 +143,19 @@ function clusterPrograms(
     ...nodes,
     ...extras,
   ];
+}
+
+/** Of the programs of a node, whose folder this is. */
+export function bootRulesOf(
+  spec: Pick<LabSpec, "extras">,
+  cluster: LabCluster,
+  folder: string,
+): readonly BootRules[] {
+  return extrasOf(spec, cluster).flatMap(({ on, command, boot }) => {
+    const filled = (text: string): string => text.replaceAll("{state}", join(folder, command));
+    if (on !== "nodes" || boot === undefined) return [];
+    return [{ rules: filled(boot.rules), mark: filled(boot.mark) }];
+  });
 }
 
 /** What its owner added to a cluster. */

@@ -72,6 +72,13 @@ async function deleteHostLink(link: string, clock: Clock, signal: AbortSignal): 
   while (existsSync(`/sys/class/net/${link}`)) await delay(clock, 2, signal);
 }
 
+/** Unmounts what is mounted below the folder of a node: namespaces, and volumes in memory with what they hold. */
+export async function unmountNode(root: string, signal: AbortSignal): Promise<void> {
+  const points = mountPointsBelow(root);
+  await unmountBelow(root, signal);
+  for (const it of points) rmSync(it, { recursive: true, force: true });
+}
+
 export async function unmountBelow(root: string, signal: AbortSignal): Promise<number> {
   let count = 0;
   for (let points = mountPointsBelow(root); points.length > 0; points = mountPointsBelow(root)) {

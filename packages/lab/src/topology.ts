@@ -95,6 +95,16 @@ export interface ExtraProgram {
    * node. At the hub: {v4} and {v6}, its addresses for the outside. On the machine, whose {kubeconfig} is of the hub: {lab}, the lab's folder.
    */
   readonly args: readonly string[];
+  /** Absent: it keeps nothing for a boot. The same words are replaced. */
+  readonly boot?: BootRules;
+}
+
+/** What an init unit of a node does at a boot, before the kubelet starts. */
+export interface BootRules {
+  /** A file that nft loads, if it is there. */
+  readonly rules: string;
+  /** A file that gets the id of the boot. */
+  readonly mark: string;
 }
 
 export const DEFAULT_SPEC: LabSpec = {

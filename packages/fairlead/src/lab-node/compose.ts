@@ -53,7 +53,7 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
     addresses: flags.nodeIp,
     podCidrs: flags.podCidr,
     capacity,
-    info: readNodeInfo(flags.nodeName, `v${flags.kubernetesVersion}.0+fairlead`),
+    info: readNodeInfo({ ...flags, version: `v${flags.kubernetesVersion}.0+fairlead` }),
     kubeletPort: flags.port,
     images: availableImages(machine),
     zone: flags.zone,

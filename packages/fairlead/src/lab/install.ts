@@ -5,6 +5,7 @@ import { appliesAs, EVERYTHING } from "@fairlead/fleet/authz/applied.ts";
 import {
   DNS_ACCESS,
   MEMBER_ACCESS,
+  MEMBER_TAINTS_ACCESS,
   MEMBER_WORK_ACCESS,
   type ProgramAccess,
 } from "@fairlead/fleet/authz/programs.ts";
@@ -38,6 +39,7 @@ export const fleetInstall: FleetInstall = {
     if (access === undefined) return;
     // "fairlead join" has objects of the same names for pods.
     await grant(client, [[{ ...access, name: `lab-${access.name}` }, extra.user]], signal);
+    if (extra.boot !== undefined) await grant(client, [[MEMBER_TAINTS_ACCESS, PROGRAM_USERS.member]], signal);
   },
 };
 

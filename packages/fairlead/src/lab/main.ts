@@ -105,6 +105,20 @@ export function command(): Command {
       .action(async (target, options) => (await import("./faults.ts"))[verb](target, options));
   }
   lab
+    .command("reboot")
+    .description(
+      "boot a node as a machine boots: its processes end, its network is recreated without rules of the kernel, and what is on disk stays",
+    )
+    .argument("<node>", "such as member-1-node-1")
+    .option(...name)
+    .option("--power-cut", "do not ask processes to end")
+    .option("--drain", "let pods leave the node before, and come again after it")
+    .option(
+      "--no-restore",
+      "do not load the table of policies that the node keeps, as without its init unit: pods begin without policies",
+    )
+    .action(async (node, options) => (await import("./reboot.ts")).reboot(node, options));
+  lab
     .command("upgrade")
     .description(
       "upgrade a cluster while it serves: its control plane, then its nodes, each replaced by a new one",

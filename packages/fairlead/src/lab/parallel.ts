@@ -19,6 +19,7 @@ export const NODE_PROGRAM: ExtraProgram = {
     ["--state-dir", "{state}"],
     ["--cri-socket", "{cri}"],
   ].flat(),
+  boot: { rules: "{state}/policy.nft", mark: "{state}/policy.restored" },
 };
 
 /** With topology nat. */

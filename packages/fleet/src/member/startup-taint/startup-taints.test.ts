@@ -35,8 +35,8 @@ beforeEach(async () => {
     },
     spec: { mode: "flat" },
   });
-  const taints = stack.use(new StartupTaints(client, { ...systemDeps(silentLogger), clock }));
-  await taints.start(AbortSignal.timeout(60_000));
+  const running = stack.use(new StartupTaints(client, { ...systemDeps(silentLogger), clock }));
+  await running.start(AbortSignal.timeout(60_000));
 });
 afterEach(() => stack.disposeAsync());
 
