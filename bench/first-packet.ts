@@ -88,6 +88,8 @@ export async function run(): Promise<void> {
   await ip(router, [
     "addr add 192.0.2.1/30 dev right",
     "route add default via 192.0.2.2",
+    // The node reaches a source by the device that it comes by.
+    `route add ${addressOf(1100)} dev left`,
     "neigh replace 192.0.2.2 lladdr 02:00:00:00:00:02 dev right",
   ]);
   using left = openPacketSocket(libc, { netns: ends, device: "left" });

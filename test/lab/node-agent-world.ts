@@ -21,7 +21,7 @@ import {
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { ATTACH_LABEL } from "@fairlead/fleet/dataplane/pod-attachment/selection.ts";
 import { createNodeAgent } from "@fairlead/fleet/dataplane/node/agent.ts";
-import { NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
@@ -33,7 +33,7 @@ export const NETWORK = objectKey(FLEET_SYSTEM_NAMESPACE, "p");
 const BLOCK = objectKey(FLEET_SYSTEM_NAMESPACE, "node.n1");
 const OWN_GATEWAY = objectKey(FLEET_SYSTEM_NAMESPACE, "a-0");
 const WORK = { namespace: "work" };
-const SECOND = { ...WORK, name: "second", uid: "3e11eac6-7a4d-4d2f-9c8d-1c7f3f3c2b51" };
+export const SECOND = { ...WORK, name: "second", uid: "3e11eac6-7a4d-4d2f-9c8d-1c7f3f3c2b51" };
 
 export class NodeAgentWorld implements AsyncDisposable {
   readonly client = new FakeKubeClient();
@@ -54,15 +54,18 @@ export class NodeAgentWorld implements AsyncDisposable {
     this.pod = pod;
   }
 
-  /** @param pod - Network namespace of the node's one pod. */
-  static async start(pod: string): Promise<NodeAgentWorld> {
+  /**
+   * @param pod - Network namespace of the node's one pod.
+   * @param labels - Of the network: those of a member that knows its name make the agent enforce policies.
+   */
+  static async start(pod: string, labels: Readonly<Record<string, string>> = {}): Promise<NodeAgentWorld> {
     const world = new NodeAgentWorld(pod);
-    world.#seedNetwork();
+    world.#seedNetwork(labels);
     await world.#seedPod();
     return world;
   }
 
-  #seedNetwork(): void {
+  #seedNetwork(labels: Readonly<Record<string, string>>): void {
     const at = (name: string) => ({ metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name } });
     const member = (cluster: string, net: number): AddressBlock => ({
       ...at(cluster),
@@ -73,7 +76,7 @@ export class NodeAgentWorld implements AsyncDisposable {
       spec: { cluster, ordinal: 0, node: "n1", index, ...more },
     });
     this.client.seed(MESH_NETWORKS, {
-      ...at("p"),
+      metadata: { ...at("p").metadata, labels: { ...labels } },
       spec: {
         mode: "parallel",
         ipv4: "10.112.0.0/12",
@@ -106,6 +109,7 @@ export class NodeAgentWorld implements AsyncDisposable {
 
   /** A pod behind a Service that is exported and imported. */
   async #seedPod(): Promise<void> {
+    this.client.seed(NAMESPACES, { metadata: { name: WORK.namespace } });
     this.client.seed(NODES, { metadata: { name: "n1" } });
     this.client.seed(PODS, {
       metadata: { ...WORK, name: "hello" },
@@ -193,7 +197,7 @@ export class NodeAgentWorld implements AsyncDisposable {
     const pod: Pod = {
       metadata: { ...SECOND, labels: { [ATTACH_LABEL]: "true" } },
       spec: { nodeName: "n1", containers: [] },
-      status: { phase: "Running", podIPs: [{ ip: "10.244.0.8" }] },
+      status: { phase: "Running", podIPs: [{ ip: "10.244.0.8" }, { ip: "fd00:244::8" }] },
     };
     this.client.state.put(PODS, pod);
     this.runtime.run({ podUid: SECOND.uid, podNamespace: "work", podName: "second", netns });

@@ -66,11 +66,18 @@ export class PolicyRouter implements Disposable {
       ...own.map((it) => `addr add ${formatAddress(it)}/${typeof it === "number" ? 32 : 128} dev lo`),
       "addr add 192.0.2.1/30 dev right",
       "addr add 2001:db8:ffff::1/64 dev right nodad",
-      "route add default via 192.0.2.2",
-      "route add default via 2001:db8:ffff::2",
+      `route add default via 192.0.2.2 table ${FORWARDED}`,
+      `route add default via 2001:db8:ffff::2 table ${FORWARDED}`,
+      // All sources are those of the device that packets come by.
+      "route add default dev left",
+      "route add ::/0 dev left",
       "neigh replace 192.0.2.2 lladdr 02:00:00:00:00:02 dev right",
       "neigh replace 2001:db8:ffff::2 lladdr 02:00:00:00:00:02 dev right",
     ]);
+    for (const family of ["-4", "-6"]) {
+      const line = inNetns(netns, "ip", [family, "rule", "add", "iif", "left", "table", `${FORWARDED}`]);
+      await exec(line.command, line.args, { timeoutMs: 10_000 });
+    }
     await run(netns, ["--file", "-"], OBSERVER);
     return new PolicyRouter(libc, own, { netns, outside });
   }
@@ -128,6 +135,8 @@ export class PolicyRouter implements Disposable {
   }
 }
 
+/** Routing table of what comes from outside. */
+const FORWARDED = 100;
 const AF_INET = 2;
 const AF_INET6 = 10;
 /** The packet has its header already. */

@@ -5,7 +5,7 @@ import { objects, textOf } from "./json.ts";
 import type { IpLine } from "./line.ts";
 import { deleteLink } from "./lines.ts";
 import { parseNextHops } from "./nexthops.ts";
-import { type FamilyTexts, type Link, parseLinks, parseNetwork } from "./parse.ts";
+import { type FamilyTexts, type Link, parseGatewayDevices, parseLinks, parseNetwork } from "./parse.ts";
 import { parseRules } from "./rules.ts";
 import { type ActualNetworkState, diffNetwork, type NetworkState } from "./state.ts";
 import { addressWord, deviceWord, netnsWord } from "./words.ts";
@@ -147,6 +147,13 @@ export async function routeDeviceTo(address: string, options: IpOptions): Promis
     if (hasCode(error, "EXEC_FAILED")) return undefined;
     throw error;
   }
+}
+
+/** The devices by which routes of any table and family lead to a gateway. */
+export async function readGatewayDevices(options: IpOptions): Promise<ReadonlySet<string>> {
+  const read = (flag: "-4" | "-6") => run("ip", [flag, "-N", "-j", "route", "show", "table", "all"], options);
+  const [ipv4, ipv6] = await Promise.all([read("-4"), read("-6")]);
+  return new Set([ipv4, ipv6].flatMap((it) => parseGatewayDevices(it)));
 }
 
 /**

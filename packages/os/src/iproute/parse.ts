@@ -116,6 +116,16 @@ function parseRoutes(text: string, defaultPrefix: string): readonly Route[] {
     });
 }
 
+/**
+ * The devices of next hops with a gateway, those of routes that the kernel made included.
+ *
+ * @throws {FleetError} `EXEC_FAILED` when the text is not what `ip -j route show` prints.
+ */
+export function parseGatewayDevices(text: string): readonly string[] {
+  const hops = objects(text).flatMap((it) => (it["nexthops"] === undefined ? [it] : list(it["nexthops"])));
+  return hops.map((it) => parseHop(it)).flatMap(({ device, via }) => (via === undefined ? [] : [device]));
+}
+
 const UNICAST: ReadonlySet<unknown> = new Set([undefined, "unicast", "1"]);
 
 function parseHop(hop: Record<string, unknown>): Hop {

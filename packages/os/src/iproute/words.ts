@@ -10,8 +10,13 @@ const HARDWARE_ADDRESS = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/;
 /** `ip -batch` splits at white space, takes quotes and backslashes for itself, and # for a comment. */
 const PATH = /^\/[^\s"'\\#\0]{1,4000}$/;
 
+/** Whether `deviceWord` takes it: names of devices may hold more characters. */
+export function isDeviceWord(name: string): boolean {
+  return DEVICE.test(name);
+}
+
 export function deviceWord(name: string): string {
-  return checked(DEVICE.test(name), name, "the name of a device");
+  return checked(isDeviceWord(name), name, "the name of a device");
 }
 
 export function hardwareWord(address: string): string {

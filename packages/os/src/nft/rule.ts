@@ -43,6 +43,12 @@ export function numberSet(ranges: readonly (readonly [first: number, last: numbe
   return { word: (items.length === 1 ? items.join("") : `{ ${items.join(", ")} }`) as NftWord["word"] };
 }
 
+/** An anonymous set of names of devices: iifname ${deviceSet(["eth0", "eth1"])}. */
+export function deviceSet(devices: readonly string[]): NftWord {
+  if (devices.length === 0) throw new FleetError("OPTION_INVALID", "an anonymous set cannot be empty");
+  return { word: `{ ${devices.map((it) => quotedName(it).word).join(", ")} }` as NftWord["word"] };
+}
+
 /** A reference to a set or map: "@name". */
 export function setRef(name: string): NftWord {
   return { word: `@${checkName(name)}` as NftWord["word"] };

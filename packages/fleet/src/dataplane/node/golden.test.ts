@@ -3,7 +3,7 @@ import { diffNetwork } from "@fairlead/os/iproute/state.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import { renderScript } from "@fairlead/os/nft/render.ts";
 import { createHostLink, planFleetEnd, planHostEnd } from "./host-link.ts";
-import { HOST_TABLE, HOST_TABLE_STATE } from "./host-table.ts";
+import { HOST_TABLE, renderHostTable } from "./host-table.ts";
 import { FLEET_TABLE, renderFleetTable } from "./table.ts";
 
 const LINK = {
@@ -38,7 +38,8 @@ describe("the kernel state of a node", () => {
   });
 
   it("has a table in the node's own namespace by which pods leave for fleet with their own addresses", async () => {
-    await expect(renderScript(HOST_TABLE, diffTable(undefined, HOST_TABLE_STATE))).toMatchFileSnapshot(
+    const table = renderHostTable([LINK.ipv4, LINK.ipv6]);
+    await expect(renderScript(HOST_TABLE, diffTable(undefined, table))).toMatchFileSnapshot(
       "goldens/host-table.nft",
     );
   });

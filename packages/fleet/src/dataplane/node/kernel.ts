@@ -9,7 +9,7 @@ import type { NftDriver } from "@fairlead/os/nft/driver.ts";
 import type { NftTable } from "@fairlead/os/nft/state.ts";
 import { NEXT_HOP_IDS, RULE_PRIORITIES } from "./fleet-network.ts";
 import { createHostLink, raiseLink } from "./host-link.ts";
-import { HOST_TABLE, HOST_TABLE_STATE } from "./host-table.ts";
+import { HOST_TABLE, renderHostTable } from "./host-table.ts";
 import { HOST_DEVICE, NODE_DEVICE } from "./names.ts";
 import { FLEET_TABLE } from "./table.ts";
 
@@ -66,12 +66,12 @@ export class FleetKernel {
     this.#network = undefined;
   }
 
-  /** Makes the namespace, its link to the node, and the table of the node's end. */
+  /** Makes the namespace, and its link to the node. */
   async prepare(signal: AbortSignal): Promise<void> {
     if (!this.#isNamespaceReady) await this.#createNamespace(signal);
   }
 
-  /** Applies the routes of the node, and the network of these WireGuard devices and all other devices in `fleet`. */
+  /** Applies the table and the routes of the node, and the network of these WireGuard devices and all other devices in `fleet`. */
   async applyNetwork(
     host: NetworkState,
     network: NetworkState,
@@ -88,6 +88,9 @@ export class FleetKernel {
       nextHopIds: NEXT_HOP_IDS,
       rulePriorities: RULE_PRIORITIES,
     });
+    // Before there are routes to `fleet`.
+    const prefixes = host.routes.map((it) => it.to);
+    await this.#applyHostTable(renderHostTable(prefixes), signal);
     await applyNetwork([HOST_DEVICE], host, { signal });
     this.#network = wanted;
   }
@@ -131,7 +134,6 @@ export class FleetKernel {
     }
     await runIpLines(raiseLink(HOST_DEVICE), { signal });
     await runIpLines(raiseLink(NODE_DEVICE), { netns: fleetNetns, signal });
-    await this.#applyHostTable(HOST_TABLE_STATE, signal);
     this.#isNamespaceReady = true;
   }
 

@@ -116,8 +116,11 @@ const LOCAL: readonly NftRule[] = [
 ];
 
 const GUARD: readonly NftRule[] = [
-  // A pod sends from its own addresses; for IPv4 the reverse-path filter of its device sees to it.
-  rule`iifname "fl*" iifname != "fl-*" meta nfproto ipv6 fib saddr . iif oif missing drop`,
+  // A pod sends from its own addresses, also where its device has no reverse-path filter. By the node's link come its own addresses, which
+  // are translated here, and never one of the fleet.
+  rule`iifname "fl*" iifname != "fl-*" fib saddr . iif oif missing drop`,
+  rule`iifname "fl-node" ip saddr ${setRef("fleet-4")} drop`,
+  rule`iifname "fl-node" ip6 saddr ${setRef("fleet-6")} drop`,
   rule`ct state established,related accept`,
   rule`ip daddr ${setRef("node-4")} goto ${chainRef("local")}`,
   rule`ip6 daddr ${setRef("node-6")} goto ${chainRef("local")}`,

@@ -18,7 +18,7 @@ import { watching } from "@fairlead/kube/controller/source.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { createEventRecorder } from "@fairlead/kube/events/events.ts";
-import { readLinks } from "@fairlead/os/iproute/driver.ts";
+import { readGatewayDevices, readLinks } from "@fairlead/os/iproute/driver.ts";
 import type { LoadLibC } from "@fairlead/os/libc/libc.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import { readBridges, unseenBridges } from "./bridges.ts";
@@ -31,6 +31,7 @@ import { PolicyReport } from "./policy-report.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
 import { readMark, restoreTable } from "./saved-table.ts";
+import { planSourceLinks, type SourceLinks } from "./source-links.ts";
 import { PolicySpace } from "./space.ts";
 
 export interface NodePoliciesOptions {
@@ -98,6 +99,7 @@ export class NodePolicies implements Component {
   #unseen: string | undefined;
   /** The boot at which the node loaded its saved table. */
   #restored: string | undefined;
+  #links: SourceLinks = { unchecked: [], shared: [] };
 
   constructor(options: NodePoliciesOptions) {
     const { deps, networks, nodeName } = options;
@@ -175,8 +177,15 @@ export class NodePolicies implements Component {
       this.#comparedAtMs = now;
     }
     const spaces = await this.#spaces(network.mode);
-    await running.sync(spaces, signal);
-    this.#report.set(defined({ engine: this.#engine, unseen: this.#unseen, restored: this.#restored }));
+    await running.sync(spaces, this.#links, signal);
+    this.#report.set(
+      defined({
+        engine: this.#engine,
+        unseen: this.#unseen,
+        restored: this.#restored,
+        shared: this.#links.shared,
+      }),
+    );
     const lacksFleet = network.mode === "parallel" && this.#fleet === undefined;
     const compareInMs = Math.max(1, this.#comparedAtMs + COMPARE_MS - now);
     return { requeueAfterMs: lacksFleet ? LOOK_MS : Math.min(compareInMs, running.dueInMs) };
@@ -187,9 +196,11 @@ export class NodePolicies implements Component {
     this.#doubt();
     const { netns, stateDir, deps } = this.#options;
     this.#restored = stateDir === undefined ? undefined : await readMark(stateDir);
-    if (netns !== undefined) return;
+    const where = { signal, ...defined({ netns }) };
     // Not by /sys, which shows the namespace that it was mounted in.
-    const links = await readLinks({ signal });
+    const links = await readLinks(where);
+    this.#links = planSourceLinks(links, await readGatewayDevices(where));
+    if (netns !== undefined) return;
     const engine = engineOf(links.map((it) => it.device));
     if (engine !== undefined && engine !== this.#engine) {
       deps.log.warn("the network plugin enforces policies in the node's network; this agent does not", {
@@ -327,7 +338,7 @@ class Running implements AsyncDisposable {
     return Math.max(1, Math.min(this.#names.expiresInMs, this.#proxy.retryInMs, ...saves));
   }
 
-  async sync(spaces: readonly PolicySpace[], signal: AbortSignal): Promise<void> {
+  async sync(spaces: readonly PolicySpace[], { unchecked }: SourceLinks, signal: AbortSignal): Promise<void> {
     this.#spaces = spaces;
     const [node] = spaces;
     await this.#names.expire(async () => new Set(await node?.answerers()));
@@ -337,6 +348,7 @@ class Running implements AsyncDisposable {
     const proxies = oneOfEachFamily(this.#session.nodeAddresses);
     this.#draft.guard(this.#session.hasPolicies);
     this.#draft.setNodePrefixes(this.#session.podPrefixes);
+    this.#draft.setUnchecked(unchecked);
     const logged = this.#session.loggedAddresses;
     this.#draft.setLogged(logged);
     this.#isLogging = logged.length > 0;

@@ -28,7 +28,7 @@ import { UnionSets } from "./union-sets.ts";
 export class PolicyDraft {
   readonly table = new TableDraft();
   readonly #unions = new UnionSets(this.table);
-  #base: Base = { isGuarded: false, isProxied: false, host: {}, isLogging: false };
+  #base: Base = { isGuarded: false, isProxied: false, host: {}, isLogging: false, unchecked: [] };
   /** Chains of a group, by its key. */
   readonly #chains = new Map<string, readonly string[]>();
   /** Groups whose pods ask the DNS proxy. */
@@ -68,6 +68,13 @@ export class PolicyDraft {
   /** The prefixes of this node's pods. */
   setNodePrefixes(prefixes: readonly string[]): void {
     this.#setAll("node", prefixes);
+  }
+
+  /** The devices whose sources are not checked. */
+  setUnchecked(unchecked: readonly string[]): void {
+    if (sameJson(unchecked, this.#base.unchecked)) return;
+    this.#base = { ...this.#base, unchecked };
+    this.#renderBase();
   }
 
   /** The addresses of local pods whose allowed connections are noted. */

@@ -56,6 +56,15 @@ describe("the report of an agent on its Node", () => {
     expect(await said()).toBeUndefined();
   });
 
+  it("names bridges whose pods can send with each other's addresses", async () => {
+    report.set({ shared: ["cni0", "docker0"] });
+    expect(await said()).toBe("True Enforced");
+    const { status } = await client.get(NODES, KEY);
+    expect(status?.conditions?.map((it) => it.message).join()).toContain(
+      "pods that share a bridge (cni0, docker0) can send with each other's addresses",
+    );
+  });
+
   it("says what is wrong with bridges, also when that changes while the agent runs", async () => {
     report.set({ unseen: "policies between pods at the same bridge (cni0) are not enforced" });
     expect(await said()).toBe("False BridgeTrafficNotFiltered");

@@ -27,6 +27,8 @@ export interface NodePolicyState {
   readonly unseen?: string;
   /** The boot at which the node loaded its last known policies before its kubelet started. */
   readonly restored?: string;
+  /** Bridges whose pods can send with each other's addresses. */
+  readonly shared?: readonly string[];
 }
 
 export interface PolicyReportOptions {
@@ -72,12 +74,21 @@ export function planReport(
   return { next, dueInMs: AGENT_REPORT_MS };
 }
 
-function describe({ engine, unseen }: NodePolicyState): NodeCondition {
+function describe({ engine, unseen, shared = [] }: NodePolicyState): NodeCondition {
   const { enforced, plugin, unfiltered } = NODE_POLICY_REASONS;
   const type = NODE_POLICY_CONDITION;
   if (engine !== undefined) return { type, status: "False", reason: plugin, message: engineReport(engine) };
   if (unseen !== undefined) return { type, status: "False", reason: unfiltered, message: unseen };
-  return { type, status: "True", reason: enforced, message: "fairlead node enforces network policies" };
+  const limits =
+    shared.length === 0
+      ? ""
+      : `; pods that share a bridge (${shared.join(", ")}) can send with each other's addresses, which only the network plugin can prevent`;
+  return {
+    type,
+    status: "True",
+    reason: enforced,
+    message: `fairlead node enforces network policies${limits}`,
+  };
 }
 
 /** Reports on the Node of an agent that it runs, in which version, and how it enforces policies: what is in its way. */

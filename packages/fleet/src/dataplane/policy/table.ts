@@ -1,6 +1,14 @@
 import type { Way } from "#policy/model.ts";
 import type { GroupKeys } from "#policy/state.ts";
-import { chainRef, type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
+import {
+  chainRef,
+  deviceSet,
+  fragment,
+  type NftRule,
+  type NftWord,
+  rule,
+  setRef,
+} from "@fairlead/os/nft/rule.ts";
 import type { NftChain } from "@fairlead/os/nft/state.ts";
 import {
   ALLOW_CHAIN,
@@ -17,6 +25,7 @@ import {
 /**
  * The chains of the table that are always there, in the namespace of the node.
  *
+ * `sources` drops what a pod sends with an address of another one, also in flows that are established.
  * What is established or related passes: policies decide on the first packet of a flow. `forward` has the traffic of pods with all others,
  * after the translation of Service addresses, and with br_netfilter also that of pods at one bridge. `input` has the traffic of pods to the
  * node. What the node itself sends is looked at for policies whose subject is the node only, and never on its way to the node's pods: the
@@ -48,12 +57,12 @@ const MIDDLES: readonly NftRule[] = [
   rule`ct state new tcp flags & (fin | syn | rst | ack) != syn ip6 daddr ${set6("isolated")} drop`,
 ];
 
-const SOURCES: readonly NftRule[] = [
+const EGRESS: readonly NftRule[] = [
   rule`ip saddr vmap ${set4("egress")}`,
   rule`ip6 saddr vmap ${set6("egress")}`,
 ];
 
-const DESTINATIONS: readonly NftRule[] = [
+const INGRESS: readonly NftRule[] = [
   rule`ip daddr vmap ${set4("ingress")}`,
   rule`ip6 daddr vmap ${set6("ingress")}`,
 ];
@@ -73,6 +82,29 @@ const TO_OWN_PODS: readonly NftRule[] = (["known", "node"] as const).flatMap((ki
   rule`ip daddr ${set4(kind)} accept`,
   rule`ip6 daddr ${set6(kind)} accept`,
 ]);
+
+/**
+ * Policies know pods by their addresses, so that a pod sends with its own ones only: the node reaches the source by the link that the packet
+ * came by (strict reverse path, RFC 3704). An address of a pod of this node, or of the node, comes by no other link either. Addresses of a
+ * link are not forwarded, and neighbour discovery needs them.
+ *
+ * @param unchecked - Devices of the kinds that links of pods have, which are not links of pods.
+ */
+function sources(unchecked: readonly string[]): readonly NftRule[] {
+  const others = unchecked.length === 0 ? fragment`` : fragment` iifname != ${deviceSet(unchecked)}`;
+  return [
+    rule`ip6 saddr fe80::/10 accept`,
+    rule`meta iifkind { "veth", "bridge" }${others} fib saddr . iif oif missing drop`,
+    ...(["known", "node"] as const).flatMap((kind) => [
+      rule`ip saddr ${set4(kind)} fib saddr . iif oif missing drop`,
+      rule`ip6 saddr ${set6(kind)} fib saddr . iif oif missing drop`,
+    ]),
+    // The kernel drops these of IPv4.
+    rule`iifname != "lo" meta nfproto ipv6 fib saddr type local drop`,
+  ];
+}
+/** Before conntrack (-200): packets with sources of others take none of its room. */
+const SOURCES_PRIORITY = -300;
 
 /** A pod that a Service leads to itself. */
 const SELF: readonly NftRule[] = [
@@ -123,9 +155,12 @@ export interface Base {
   readonly host: GroupKeys;
   /** Whether allowed connections of some pods are noted. */
   readonly isLogging: boolean;
+  /** Devices whose sources are not checked. */
+  readonly unchecked: readonly string[];
 }
 
-export function baseChains({ isGuarded, isProxied, host, isLogging }: Base): ReadonlyMap<string, NftChain> {
+export function baseChains(base: Base): ReadonlyMap<string, NftChain> {
+  const { isGuarded, isProxied, host, isLogging, unchecked } = base;
   const guards = (rules: readonly NftRule[]): readonly NftRule[] => (isGuarded ? rules : []);
   const own = (way: Way): readonly NftRule[] => {
     const key = host[way];
@@ -136,6 +171,10 @@ export function baseChains({ isGuarded, isProxied, host, isLogging }: Base): Rea
     [denyChain("egress"), { rules: DENY }],
     [ALLOW_CHAIN, { rules: noted("allowed") }],
     [
+      "sources",
+      { hook: { type: "filter", hook: "prerouting", priority: SOURCES_PRIORITY }, rules: sources(unchecked) },
+    ],
+    [
       "forward",
       {
         hook: { type: "filter", hook: "forward", priority: PRIORITY },
@@ -144,8 +183,8 @@ export function baseChains({ isGuarded, isProxied, host, isLogging }: Base): Rea
           ...SELF,
           ...MIDDLES,
           ...guards([...UNKNOWN_SOURCES, ...UNKNOWN_DESTINATIONS]),
-          ...SOURCES,
-          ...DESTINATIONS,
+          ...EGRESS,
+          ...INGRESS,
           ...(isLogging ? LOGGED : []),
         ],
       },
@@ -159,7 +198,7 @@ export function baseChains({ isGuarded, isProxied, host, isLogging }: Base): Rea
           ...BEGIN,
           ...guards(UNKNOWN_SOURCES),
           ...(isProxied ? PROXY : []),
-          ...SOURCES,
+          ...EGRESS,
           ...own("ingress"),
           ...(isLogging ? LOGGED : []),
         ],
