@@ -11,6 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { silentLogger } from "@fairlead/base/log.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
 import type { FlowTable } from "@fairlead/fleet/dataplane/service-proxy/flows.ts";
 import { KernelTable } from "@fairlead/fleet/dataplane/service-proxy/kernel-table.ts";
@@ -119,7 +120,7 @@ function planInto(table: KernelTable, number: number, round: number): void {
   };
   const elements = planVirtualService({
     serviceImport: {
-      metadata: { namespace: "bench", name },
+      metadata: { namespace: "bench", name, labels: { [MANAGED_BY_LABEL]: MANAGED_BY } },
       spec: {
         type: "ClusterSetIP",
         ips: [serviceAddress(number)],

@@ -18,6 +18,7 @@ import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { ATTACH_LABEL } from "@fairlead/fleet/dataplane/pod-attachment/selection.ts";
 import { createNodeAgent } from "@fairlead/fleet/dataplane/node/agent.ts";
@@ -119,7 +120,7 @@ export class NodeAgentWorld implements AsyncDisposable {
     const { uid = "" } = (await this.client.get(PODS, objectKey("work", "hello"))).metadata;
     this.client.seed(MCS_SERVICE_EXPORTS, { metadata: { ...WORK, name: "hello" } });
     this.client.seed(MCS_SERVICE_IMPORTS, {
-      metadata: { ...WORK, name: "hello" },
+      metadata: { ...WORK, name: "hello", labels: { [MANAGED_BY_LABEL]: MANAGED_BY } },
       spec: { type: "ClusterSetIP", ips: ["10.127.0.9"], ports: [{ port: 80, protocol: "TCP" }] },
     });
     const slice = (label: string, name: string) => ({

@@ -106,6 +106,9 @@ export const FLOW_LOG_ALL = "all";
 /** Marks the objects that an agent creates in its cluster, as opposed to users' objects of the same kinds. */
 export const MANAGED_BY_LABEL = "fairlead.dev/managed-by";
 export const MANAGED_BY = "fairlead-member";
+
+/** Annotation of a user's ServiceImport that the member agent serves. */
+export const ADOPTED_ANNOTATION = "fairlead.dev/adopted";
 /** On the MeshNetwork in `fleet-system` of a member: the name of that member. */
 export const OWN_CLUSTER_LABEL = "fairlead.dev/own-cluster";
 /** Value of `endpointslice.kubernetes.io/managed-by` on slices behind a multi-cluster ServiceImport. */

@@ -10,7 +10,7 @@ import { VIRTUAL_IP_LAYOUT } from "./table.ts";
 const VIP = "10.127.0.9";
 const VIP6 = "fd12:3456:789a:ff00::9";
 const ours: ServiceImport = {
-  metadata: { namespace: "work", name: "hello" },
+  metadata: { namespace: "work", name: "hello", labels: { "fairlead.dev/managed-by": "fairlead-member" } },
   spec: { type: "ClusterSetIP", ips: [VIP, VIP6], ports: [{ name: "http", port: 80 }] },
 };
 
@@ -68,6 +68,17 @@ const countOf = (plan: readonly PlannedElement[], backend: string) =>
   endpoints(plan).filter((it) => it === backend).length;
 
 describe("a virtual IP", () => {
+  it("is not that of a ServiceImport that the member agent does not serve", () => {
+    const slices = [imported("b", { addresses: ["10.112.8.5"] })];
+    const users: ServiceImport = { ...ours, metadata: { namespace: "a", name: "hello" } };
+    expect(planned({ slices })).not.toEqual([]);
+    expect(planned({ slices, serviceImport: users })).toEqual([]);
+    const annotations = { "fairlead.dev/adopted": "true" };
+    expect(
+      planned({ slices, serviceImport: { ...users, metadata: { ...users.metadata, annotations } } }),
+    ).toEqual(planned({ slices }));
+  });
+
   it("leads to the endpoints of all clusters, in both families, alike where no weight differs", () => {
     const slices = [
       imported("b", { addresses: ["10.112.8.2", "10.112.8.3"] }),

@@ -3,7 +3,12 @@ import type { Endpoint, EndpointSlice } from "@fairlead/kube/api/discovery/v1/ty
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { containsAddress, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
+import {
+  ADOPTED_ANNOTATION,
+  MANAGED_BY,
+  MANAGED_BY_LABEL,
+  TRAFFIC_ANNOTATIONS,
+} from "#api/fairlead.dev/names.ts";
 import {
   MCS_SERVICE_NAME_LABEL,
   MCS_SOURCE_CLUSTER_LABEL,
@@ -62,7 +67,7 @@ function clusterOf({ metadata }: EndpointSlice): string {
 
 function asService({ serviceImport: { metadata, spec }, blocks }: VirtualService): Service {
   const prefixes = blocks.flatMap((it) => tryParsePrefix(it) ?? []);
-  const clusterIPs = (spec?.ips ?? []).filter((text) => {
+  const clusterIPs = (isServed(metadata) ? (spec?.ips ?? []) : []).filter((text) => {
     const address = tryParseAddress(text);
     return address !== undefined && prefixes.some((it) => containsAddress(it, address));
   });
@@ -77,6 +82,14 @@ function asService({ serviceImport: { metadata, spec }, blocks }: VirtualService
       ...(internalTrafficPolicy === undefined ? {} : { internalTrafficPolicy }),
     },
   };
+}
+
+/**
+ * Whether the member agent writes the addresses of an import: its own, or one that it has adopted. It takes back what a user writes there.
+ * Addresses of other imports are those of any service that their author chose.
+ */
+function isServed({ labels, annotations }: ServiceImport["metadata"]): boolean {
+  return labels?.[MANAGED_BY_LABEL] === MANAGED_BY || annotations?.[ADOPTED_ANNOTATION] !== undefined;
 }
 
 function shareOf(slice: EndpointSlice): SliceShare {

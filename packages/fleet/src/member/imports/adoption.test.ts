@@ -3,7 +3,8 @@ import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import type { ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { vipOf } from "./mcs-import-plan.ts";
-import { ADOPTED_ANNOTATION, adoptionProblem, isServed, planAdoption, planRelease } from "./adoption.ts";
+import { ADOPTED_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { adoptionProblem, isServed, planAdoption, planRelease } from "./adoption.ts";
 
 const spec: ImportedService["spec"] = {
   service: { namespace: "work", name: "hello" },

@@ -1,4 +1,5 @@
 import { derivedServiceName } from "#api/fairlead.dev/cluster-names.ts";
+import { ADOPTED_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import {
   MCS_DERIVED_SERVICE_ANNOTATION,
@@ -10,8 +11,6 @@ import { isOurs, type Vip, vipOfImport } from "./mcs-import-plan.ts";
 
 /** ServiceImports that users make, as in Fleetboard. Pure. */
 
-/** Annotation of a user's import that the agent serves. */
-export const ADOPTED_ANNOTATION = "fairlead.dev/adopted";
 /** Manager of the fields that the agent fills in there: not the one of its own imports, so that the import stays the user's (`isOurs`). */
 export const ADOPTER = "fairlead-member-adopter";
 
