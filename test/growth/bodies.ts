@@ -5,7 +5,7 @@ import { builtinSchema, resolveDefinition } from "@fairlead/apiserver/schema/def
 import { pruneObject } from "@fairlead/apiserver/schema/prune.ts";
 import type { Schema } from "@fairlead/apiserver/schema/types.ts";
 import { numbered, repeated } from "./measure.ts";
-import { BODY, type Decoder, list, of, rows } from "./rows.ts";
+import { BODY, type Decoder, indexOfOneHash, list, of, rows } from "./rows.ts";
 
 /** As long as is read as YAML. */
 const YAML = 64 * 1024;
@@ -32,6 +32,7 @@ const JSON_ROWS = rows("JSON", BODY, json, {
     return text;
   },
   keys: list((at) => `"k${at}":1`, "{", "}"),
+  "keys like indexes of arrays, many to a hash": list((at) => `"${indexOfOneHash(at)}":1`, "{", "}"),
   "objects in a list": list(() => '{"a":{}}', "[", "]"),
   "one long text": of("a", '"', '"'),
   backslashes: of("\\\\", '"', '"'),
@@ -55,6 +56,7 @@ export const YAML_TEXTS: Readonly<Record<string, (length: number) => string>> = 
   brackets: of("["),
   braces: of("{a: "),
   keys: list((at) => `k${at}: v\n`),
+  "keys like indexes of arrays, many to a hash": list((at) => `${indexOfOneHash(at)}: v\n`),
   "the same key": of("a: b\n"),
   "the same key under a long key": (length) =>
     `? ${"A".repeat(length / 2)}\n: {${repeated("a: 1,", length / 2)}}`,

@@ -1,5 +1,6 @@
 import type { CallOptions } from "../../packages/apiserver/test/support.ts";
 import { type Hostile, numbered, repeated } from "./measure.ts";
+import { indexOfOneHash } from "./rows.ts";
 
 /** Requests whose cost is that of everything they go through: the gate, admission, rules, the store, the answer. */
 
@@ -142,6 +143,11 @@ const BODIES: readonly Body[] = [
     name: "malformed labels",
     path: MAPS,
     text: many((at) => `"-${at}":"-"`, '{"metadata":{"name":"a","labels":{', "}}}"),
+  },
+  {
+    name: "labels like indexes of arrays, many to a hash",
+    path: MAPS,
+    text: many((at) => `"${indexOfOneHash(at)}":"v"`, '{"metadata":{"name":"a","labels":{', "}}}"),
   },
   {
     name: "annotations",

@@ -31,3 +31,6 @@ export const list =
   (make: (at: number) => string, before = "", after = "") =>
   (length: number): string =>
     before + numbered(make, length) + after;
+
+/** Keys up to 7 digits are hashed as numbers (V8: kMaxCachedArrayIndexLength), of which a table uses the low bits: runs of 152 have them in common. */
+export const indexOfOneHash = (at: number): number => (at % 152) * 65_536 + Math.floor(at / 152);
