@@ -160,3 +160,36 @@ describe("a cluster-set zone", () => {
     expect(namespaceContribution(zone, "work").names).toEqual(["work.svc.clusterset.local."]);
   });
 });
+
+describe("the numbers that a member chooses", () => {
+  /** Each at another place, and as long as a pinned answer would want it. */
+  const LONG = [604_800, 2_147_483_647, 4_294_967_295, -1];
+
+  it.each(LONG)("never are the TTL of an answer: %d", (number) => {
+    const port = { name: "tcp", port: number, protocol: "TCP" } as const;
+    const one = slice("east", [{ addresses: ["10.1.0.1"], hostname: "hello-0" }], { ports: [port] });
+    const annotated: EndpointSlice = {
+      ...one,
+      metadata: {
+        ...one.metadata,
+        generation: number,
+        annotations: {
+          "fairlead.dev/weight": `${number}`,
+          "fairlead.dev/ttl": `${number}`,
+          ttl: `${number}`,
+        },
+      },
+    };
+    const affinity = { sessionAffinityConfig: { clientIP: { timeoutSeconds: number } } };
+    const two = slice("west", [{ addresses: ["10.2.0.1"], hostname: "hello-0" }]);
+    for (const type of ["Headless", "ClusterSetIP"] as const) {
+      const spec = { type, ports: [port], ips: ["10.96.0.9"], ...affinity };
+      for (const hasClusterNames of [false, true]) {
+        const of = { ...zone, isReverse: true, hasClusterNames };
+        const { records } = serviceContribution(of, imported(spec), [annotated, two]);
+        expect(records.length).toBeGreaterThan(0);
+        expect(new Set(records.map((it) => it.ttl))).toEqual(new Set([zone.ttl]));
+      }
+    }
+  });
+});
