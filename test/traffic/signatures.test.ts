@@ -89,7 +89,7 @@ describe("the DNS server of the fleet", () => {
 });
 
 describe("the client of a primary server", () => {
-  /** A server that answers over TCP what it is told to, and counts datagrams at the same port. */
+  /** A server that answers over TCP with what `answers` returns, and keeps the datagrams to that port. */
   async function primaryThat(answers: (request: Buffer) => Buffer) {
     const server = createServer((socket: Socket) => {
       let received = Buffer.alloc(0);

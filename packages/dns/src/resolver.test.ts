@@ -44,7 +44,7 @@ const domain = fc
   .array(fc.constantFrom("a", "b", "ab", "z", "clusterset"), { minLength: 1, maxLength: 4 })
   .map((labels) => `${labels.join(".")}.`);
 
-describe("zones and forwarded domains that lie in each other", () => {
+describe("zones and forwarded domains inside of each other", () => {
   it.each([
     ["x.clusterset.local.", "clusterset.local."],
     ["x.tm.clusterset.local.", "tm.clusterset.local."],

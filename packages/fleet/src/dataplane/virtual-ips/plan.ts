@@ -85,7 +85,7 @@ function asService({ serviceImport: { metadata, spec }, blocks }: VirtualService
 }
 
 /**
- * Whether the member agent writes the addresses of an import: its own, or one that it has adopted. It takes back what a user writes there.
+ * Whether the member agent writes the addresses of an import: its own, or one that it has adopted. It reverts what a user writes there.
  * Addresses of other imports are those of any service that their author chose.
  */
 function isServed({ labels, annotations }: ServiceImport["metadata"]): boolean {
