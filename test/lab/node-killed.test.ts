@@ -129,7 +129,8 @@ describeOnKernel("the agent of a node", () => {
       what: "makes the keys of another epoch",
       begin: () => world.useEpoch(2),
       end: () => world.useEpoch(1),
-      marks: ["fl-wg00"],
+      // The table names the devices of all tunnels that there may be.
+      marks: ['"keys":2', "dev fl-wg00"],
     },
   ])(
     "that is killed while it $what on a node that works leaves nothing that the next one does not repair",
