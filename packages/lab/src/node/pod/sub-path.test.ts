@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import {
   closeSync,
   existsSync,
@@ -11,6 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openSubPath } from "./sub-path.ts";
 import { writeVolume } from "./volume-writer.ts";
@@ -47,6 +49,21 @@ function isOpened(path: string, canCreate: boolean): boolean {
   }
 }
 
+/** Puts a link in the place of a folder, and the folder back, again and again: a program of the pod. */
+const SWAPS = `
+const { renameSync } = require("node:fs");
+const { workerData: { folder, link, aside, stop } } = require("node:worker_threads");
+while (Atomics.load(stop, 0) === 0) {
+  renameSync(folder, aside);
+  renameSync(link, folder);
+  renameSync(folder, link);
+  renameSync(aside, folder);
+}
+`;
+const TRIES = 1000;
+/** Folders on the way, which are opened one by one: the time between the check and the end of it. */
+const DEPTH = 64;
+
 describe("what a subPath names", () => {
   it("is created if it is missing in an empty volume, and only there", () => {
     expect(opened("new/folder")).toBe(join(volume, "new", "folder"));
@@ -74,5 +91,30 @@ describe("what a subPath names", () => {
       for (const canCreate of [true, false]) expect(isOpened(path, canCreate)).toBe(false);
     expect(readdirSync(outside)).toEqual([]);
     expect(existsSync(join(root, "nowhere"))).toBe(false);
+  });
+
+  it("is in the volume whatever a program puts there during the check", async () => {
+    const way = Array.from({ length: DEPTH }, () => "d").join("/");
+    const [folder, link, aside] = [join(volume, way, "folder"), join(volume, "link"), join(volume, "aside")];
+    mkdirSync(folder, { recursive: true });
+    symlinkSync(outside, link);
+    const stop = new Int32Array(new SharedArrayBuffer(4));
+    const worker = new Worker(SWAPS, { eval: true, workerData: { folder, link, aside, stop } });
+    const ended = once(worker, "exit");
+    await once(worker, "online");
+    const places = new Set<string>();
+    let refused = 0;
+    for (let tries = 0; tries < TRIES; tries++)
+      try {
+        places.add(opened(`${way}/folder`, false));
+      } catch {
+        refused += 1;
+      }
+    Atomics.store(stop, 0, 1);
+    await ended;
+    // It was not in time for each of them, or always.
+    expect(refused).toBeGreaterThan(0);
+    expect(refused).toBeLessThan(TRIES);
+    expect([...places].filter((it) => !it.startsWith(`${volume}/`))).toEqual([]);
   });
 });
