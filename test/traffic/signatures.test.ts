@@ -139,9 +139,9 @@ describe("the client of a primary server", () => {
     ["signed for another request", (request) => signed(request, KEY, Buffer.alloc(32, 3))],
   ])("refuses an answer %s, and asks over UDP in no case", async (_, answers) => {
     const { primary, datagrams } = await primaryThat(answers);
-    const refused = expect.objectContaining({ code: "DNS_REFUSED" });
-    await expect(primary.update(ZONE, update, never)).rejects.toEqual(refused);
-    await expect(primary.ask(ZONE, never)).rejects.toEqual(refused);
+    const refused = { code: "DNS_REFUSED" };
+    await expect(primary.update(ZONE, update, never)).rejects.toMatchObject(refused);
+    await expect(primary.ask(ZONE, never)).rejects.toMatchObject(refused);
     expect(datagrams).toEqual([]);
   });
 });

@@ -57,7 +57,12 @@ function admitted(entity: string, peer: object): readonly string[] {
     "io.cilium.k8s.policy.cluster": "a",
     "io.kubernetes.pod.namespace": "shop",
   };
-  const pod = (cluster: string, namespace: string, name: string, client: Client, own = {}): void => {
+  const pod = (
+    cluster: string,
+    client: Client,
+    [namespace, name]: readonly [string, string],
+    own = {},
+  ): void => {
     resolver.upsertNamespace({ cluster, name: namespace, labels: own });
     const addresses = [parseAddress(CLIENTS[client])];
     const serviceAccount = own === labels ? word : "default";
@@ -68,16 +73,16 @@ function admitted(entity: string, peer: object): readonly string[] {
   resolver.upsertNamespace({ cluster: "a", name: "shop", labels: {} });
   const server = { cluster: "a", namespace: "shop", name: "server", labels: { app: "server" }, node: "n" };
   resolver.upsertPod({ ...server, serviceAccount: "default", addresses: [SERVER], ports: [] });
-  pod("a", "shop", "client", "a pod of the own cluster");
+  pod("a", "a pod of the own cluster", ["shop", "client"]);
   node("a", "n", "the own node");
   node("a", "m", "another node of the own cluster");
   resolver.setApiServers([parseAddress(CLIENTS["the own API server"])]);
-  pod("b", "shop", "client", "a pod of b");
-  pod("b", word, word, "a pod of b that calls itself so", labels);
+  pod("b", "a pod of b", ["shop", "client"]);
+  pod("b", "a pod of b that calls itself so", [word, word], labels);
   node("b", "m", "a node of b");
   // The name of the own node, too.
   node("b", "n", "a node of b that calls itself so", labels);
-  pod(word, word, word, "a pod of a cluster that calls itself so", labels);
+  pod(word, "a pod of a cluster that calls itself so", [word, word], labels);
 
   const policy = {
     metadata: { namespace: "shop", name: "p" },
