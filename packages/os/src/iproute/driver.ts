@@ -151,7 +151,7 @@ export async function routeDeviceTo(address: string, options: IpOptions): Promis
 
 /** The devices by which routes of any table and family lead to a gateway. */
 export async function readGatewayDevices(options: IpOptions): Promise<ReadonlySet<string>> {
-  const read = (flag: "-4" | "-6") => run("ip", [flag, "-N", "-j", "route", "show", "table", "all"], options);
+  const read = (flag: "-4" | "-6") => run([flag, "-N", "-j", "route", "show", "table", "all"], options);
   const [ipv4, ipv6] = await Promise.all([read("-4"), read("-6")]);
   return new Set([ipv4, ipv6].flatMap((it) => parseGatewayDevices(it)));
 }
