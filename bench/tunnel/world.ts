@@ -25,9 +25,11 @@ type At = (name: string, side: Side) => string;
 
 const DEVICE = "fl-wg00";
 const BARE = "bare";
+const VXLAN = "vxlan";
 
 /**
- * Two nodes with a link. Each has a namespace for tunnels with a pod behind it, and a bare tunnel in its own.
+ * Two nodes with a link. Each has a namespace for tunnels with a pod behind it, and a bare tunnel in its own. The devices are those between the
+ * nodes of a cluster, and those of gateways: they differ in their peers alone. Next to them is VXLAN, which encrypts nothing.
  *
  *   pod -- fleet -- DEVICE ~ node -- node ~ DEVICE -- fleet -- pod
  */
@@ -50,6 +52,7 @@ export async function startTunnelWorld(signal: AbortSignal): Promise<TunnelWorld
   await linkNodes(at, signal);
   for (const side of SIDES) await linkPod(at, side, signal);
   const kind = await ourTunnel(at, stack, signal);
+  await vxlan(at, signal);
   await bareTunnel(at, { kind, stack, signal });
   const [fromNode, toNode] = [at("node", 0), at("node", 1)];
   const carriers = kind === "kernel" ? [] : await processes(at);
@@ -61,6 +64,7 @@ export async function startTunnelWorld(signal: AbortSignal): Promise<TunnelWorld
     kind,
     paths: [
       { name: "pod to pod", ...pods, pids: named(DEVICE) },
+      { name: "pod to pod by VXLAN", ...pods, to: "10.113.1.2", pids: [] },
       { name: "bare tunnel", from: fromNode, to: "10.7.0.2", toNetns: toNode, pids: named(BARE) },
       { name: "link", from: fromNode, to: "192.0.2.2", toNetns: toNode, pids: [] },
     ],
@@ -100,6 +104,8 @@ async function linkPod(at: At, side: Side, signal: AbortSignal): Promise<void> {
 }
 
 const MTU = 1408;
+/** As it was between nodes: 1500 less 70 bytes. */
+const VXLAN_MTU = 1430;
 
 /** As the node agent makes it. Returns the kind of WireGuard. */
 async function ourTunnel(at: At, stack: AsyncDisposableStack, signal: AbortSignal): Promise<string> {
@@ -122,6 +128,26 @@ async function ourTunnel(at: At, stack: AsyncDisposableStack, signal: AbortSigna
     kind = devices.kind;
   }
   return kind;
+}
+
+/** With addresses of pods of its own: 10.113 in place of 10.112. */
+async function vxlan(at: At, signal: AbortSignal): Promise<void> {
+  for (const side of SIDES) {
+    const other: Side = side === 0 ? 1 : 0;
+    const [node, fleet, pod] = [at("node", side), at("fleet", side), at("pod", side)];
+    const script = `
+      ip link add ${VXLAN} mtu ${VXLAN_MTU} netns ${fleet} type vxlan id 1 dstport 4790 local 192.0.2.${side + 1} remote 192.0.2.${other + 1}
+      nsenter --net=${fleet} sh -ec '
+        ip link set ${VXLAN} up
+        ip address add 10.114.0.${side + 1}/24 dev ${VXLAN}
+        ip address add 10.113.${side}.1/24 dev pod
+        ip route add 10.113.${other}.0/24 via 10.114.0.${other + 1}'
+      nsenter --net=${pod} sh -ec '
+        ip address add 10.113.${side}.2/24 dev eth-fleet
+        ip route add 10.113.0.0/16 via 10.113.${side}.1 mtu ${VXLAN_MTU}'`;
+    const line = inNetns(node, "sh", ["-ec", script]);
+    await exec(line.command, line.args, { signal });
+  }
 }
 
 /** As its documentation has it: a device in the namespace of the node, configured by wg, with its own MTU. */
