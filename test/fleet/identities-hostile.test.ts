@@ -1,9 +1,17 @@
 /** A compromised member: what it says of its pods changes nothing of what other members say. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
-import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import {
+  HUB_SECRET,
+  NODE_RANGES,
+  POD_RANGES,
+  VIEW_NAMESPACE,
+} from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import {
   IDENTITY_DEMANDS,
   IDENTITY_SLICES,
@@ -11,6 +19,7 @@ import {
   type IdentitySlice,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { formatRanges, listedRanges } from "@fairlead/fleet/domain/ranges.ts";
 import { MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
 import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
@@ -26,35 +35,56 @@ import { addNode } from "../support/mesh.ts";
 import { admit, runPod } from "../support/pods.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
+/** The oldest member, and the youngest: both are taken over. */
+const ELDER = "0";
+const MEMBERS = [ELDER, "a", "c", "m"];
 const MAILBOX = "fleet-member-m";
 const DEMAND = objectKey(MAILBOX, "m");
+/** The whole world, wide private networks, and networks of pods and nodes of others; 10.84.0.1 and fd99::1 are nobody's. */
+const CLAIMS = [
+  "0.0.0.0/0,::/0",
+  "8.8.8.8/32",
+  "10.0.0.0/8",
+  "10.1.0.0/16,10.2.0.0/16",
+  "192.168.1.0/24,192.168.2.0/24",
+  "10.84.0.0/16,fd99::/64",
+];
 const ANY = "io.cilium.k8s.policy.cluster";
 
 let fleet: TestFleet;
 let stack: AsyncDisposableStack;
 let asM: KubeClient;
 let sound: IdentitySlice;
+let asElder: KubeClient;
+let soundOfElder: IdentitySlice;
 const hub = () => fleet.client("hub");
 
 beforeAll(async () => {
   stack = new AsyncDisposableStack();
-  fleet = stack.use(await startFleet({ members: ["a", "c", "m"] }));
-  for (const [at, name] of ["a", "c", "m"].entries())
-    await addNode(fleet.client(name), "n1", { address: `192.168.${at}.1`, podCIDR: `10.${at + 1}.0.0/16` });
-  for (const name of ["a", "m"])
+  fleet = stack.use(await startFleet({ members: MEMBERS }));
+  for (const [at, name] of MEMBERS.entries())
+    await addNode(fleet.client(name), "n1", { address: `192.168.${at}.1`, podCIDR: `10.${at}.0.0/16` });
+  for (const name of [ELDER, "a", "m"]) {
     await admit(fleet.client("c"), `of-${name}`, { labels: { app: name, [ANY]: name } });
-  await runPod(fleet.client("a"), "web", { labels: { app: "a" }, address: "10.1.0.5" });
-  await runPod(fleet.client("m"), "web", { labels: { app: "m" }, address: "10.3.0.5" });
-  await known(["10.1.0.5 a", "10.3.0.5 m"]);
-  await fleet.agents.get("m")?.stop();
-  const secret = await fleet.client("m").get(SECRETS, objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET));
-  const field = (name: string): string => Buffer.from(secret.data?.[name] ?? "", "base64").toString();
-  const credentials = fixedCredentials({ certificate: field("tls.crt"), key: field("tls.key") });
-  asM = stack.use(connect({ ...fleet.hub.config, credentials }, testDeps("m")));
-  const own = await asM.list(IDENTITY_SLICES, { namespace: MAILBOX });
-  sound = own.items.find((it) => it.spec.type === "Pods")!;
+    const address = `10.${MEMBERS.indexOf(name)}.0.5`;
+    await runPod(fleet.client(name), "web", { labels: { app: name }, address });
+  }
+  await known(["10.0.0.5 0", "10.1.0.5 a", "10.3.0.5 m"]);
+  [asElder, soundOfElder] = await takeOver(ELDER);
+  [asM, sound] = await takeOver("m");
 }, 60_000);
 afterAll(() => stack.disposeAsync());
+
+/** @returns A client with the credential of a member whose agent is stopped, and what that had published. */
+async function takeOver(name: string): Promise<[KubeClient, IdentitySlice]> {
+  await fleet.agents.get(name)?.stop();
+  const secret = await fleet.client(name).get(SECRETS, objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET));
+  const field = (key: string): string => Buffer.from(secret.data?.[key] ?? "", "base64").toString();
+  const credentials = fixedCredentials({ certificate: field("tls.crt"), key: field("tls.key") });
+  const client = stack.use(connect({ ...fleet.hub.config, credentials }, testDeps(name)));
+  const own = await client.list(IDENTITY_SLICES, { namespace: `fleet-member-${name}` });
+  return [client, own.items.find((it) => it.spec.type === "Pods")!];
+}
 
 /** What c knows: an address and the label "app". */
 function known(wanted: readonly string[]): Promise<readonly IdentitySlice[]> {
@@ -81,8 +111,8 @@ async function say(spec: Partial<IdentitySlice["spec"]>): Promise<void> {
   await asM.jsonPatch(IDENTITY_SLICES, keyOf(sound), [{ op: "replace", path: "/spec", value }]);
 }
 
-function refusedWith(text: string): Promise<IdentityDemand> {
-  return eventuallyOne(hub(), IDENTITY_DEMANDS, DEMAND, (it) => {
+function refusedWith(text: string, demand = DEMAND): Promise<IdentityDemand> {
+  return eventuallyOne(hub(), IDENTITY_DEMANDS, demand, (it) => {
     const accepted = findCondition(it.status?.conditions, "Accepted");
     return accepted?.status === "False" && accepted.message.includes(text);
   });
@@ -95,7 +125,7 @@ async function othersGoOn(): Promise<void> {
   const address = `10.1.1.${round}`;
   const status = { podIP: address, podIPs: [{ ip: address }] };
   await fleet.client("a").mergePatch(PODS, objectKey("work", "web"), { status }, { subresource: "status" });
-  await known([`${address} a`, "10.3.0.5 m"]);
+  await known(["10.0.0.5 0", `${address} a`, "10.3.0.5 m"]);
 }
 
 describe("the hub's API server", () => {
@@ -135,21 +165,51 @@ describe.each(["policies and controllers", "controllers alone"])("a hostile memb
     await say({});
   });
 
-  it("gets nothing by claiming the networks of all others", async () => {
-    const properties = {
-      "fairlead.dev/pod-cidrs": { value: "0.0.0.0/0", observationTime: "2020-01-01T00:00:00Z" },
-    };
-    await asM.mergePatch(
-      INTERNAL_MEMBER_CLUSTERS,
-      DEMAND,
-      { status: { properties } },
-      { subresource: "status" },
-    );
-    await othersGoOn();
-    await say({ pods: [{ name: "thief", addresses: [`10.1.1.${round}`] }] });
-    await refusedWith(`work/thief: 10.1.1.${round} is `);
-    await say({});
-    await othersGoOn();
+  it.each(CLAIMS)("gets nothing by claiming %s, however old it is", async (claimed) => {
+    for (const [name, client, own] of [
+      [ELDER, asElder, soundOfElder],
+      ["m", asM, sound],
+    ] as const) {
+      const key = objectKey(`fleet-member-${name}`, name);
+      const report = async (value: string): Promise<void> => {
+        const of = (property: string) => ({ [property]: { value, observationTime: "2020-01-01T00:00:00Z" } });
+        const properties = { ...of(POD_RANGES), ...of(NODE_RANGES) };
+        const status = { subresource: "status" } as const;
+        await client.mergePatch(INTERNAL_MEMBER_CLUSTERS, key, { status: { properties } }, status);
+        await eventuallyOne(
+          hub(),
+          MEMBER_CLUSTERS,
+          objectKey(undefined, name),
+          (it) => it.status?.properties?.[POD_RANGES]?.value === value,
+        );
+      };
+      const ofOwn = `10.${MEMBERS.indexOf(name)}.0.0/16`;
+      await report(formatRanges(listedRanges(`${ofOwn},${claimed}`)));
+      await othersGoOn();
+      const thieves = [
+        `10.1.1.${round}`,
+        "8.8.8.8",
+        "10.2.0.9",
+        "192.168.1.1",
+        "192.168.2.1",
+        "10.84.0.1",
+        "fd99::1",
+      ];
+      for (const address of thieves) {
+        const spec = {
+          ...own.spec,
+          pods: [...(own.spec.pods ?? []), { name: "thief", addresses: [address] }],
+        };
+        await client.jsonPatch(IDENTITY_SLICES, keyOf(own), [{ op: "replace", path: "/spec", value: spec }]);
+        await refusedWith(`work/thief: ${address} is `, key);
+        await othersGoOn();
+      }
+      await report(ofOwn);
+      await client.jsonPatch(IDENTITY_SLICES, keyOf(own), [
+        { op: "replace", path: "/spec", value: own.spec },
+      ]);
+      await othersGoOn();
+    }
   });
 
   it("changes nothing of what others say, whatever it says", async () => {

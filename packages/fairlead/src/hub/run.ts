@@ -11,6 +11,7 @@ import { annotationsOf, runElected } from "#shared/leader.ts";
 import { createManagerParts, type ManagerFlags } from "#shared/manager.ts";
 import { keepPresence } from "#shared/presence.ts";
 import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
+import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
 import { type ProgramContext } from "@fairlead/base/program/program.ts";
 
@@ -52,9 +53,17 @@ export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun
       void keepPresence(client, lease, deps, leading);
     }
     const configured = kept ?? serving?.keep(leading);
-    await using _hub = await startHub(client, { compileRule: compileHealth, ...run.hub }, deps, leading);
+    const hub = { compileRule: compileHealth, servers: addressOfServer(config), ...run.hub };
+    await using _hub = await startHub(client, hub, deps, leading);
     await configured;
     ready();
     await untilAborted(leading);
   });
+}
+
+/** The address of an API server, where its URL has one in the place of a name. */
+function addressOfServer({ server }: ClusterConfig): IpAddress[] {
+  const { hostname: host } = new URL(server);
+  const address = tryParseAddress(host.startsWith("[") ? host.slice(1, -1) : host);
+  return address === undefined ? [] : [address];
 }

@@ -1,19 +1,24 @@
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { containsAddress, overlaps, type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { GRANTED_CIDRS_ANNOTATION, POD_RANGES } from "#api/fairlead.dev/names.ts";
+import {
+  ACCEPTED_NODE_RANGES,
+  ACCEPTED_POD_RANGES,
+  GRANTED_CIDRS_ANNOTATION,
+  POD_RANGES,
+} from "#api/fairlead.dev/names.ts";
 import type { AddressCheck } from "./identity-slice.ts";
 import { byAge } from "./mesh-members.ts";
-import { listedRanges, rangesOf } from "./ranges.ts";
+import { listedRanges } from "./ranges.ts";
 
 /** The member that an address belongs to, when members say which pods have it. Pure. */
 
 /**
  * Lower ones count more: blocks that the hub gave; networks that an administrator granted; what `join` found when an administrator
- * added the cluster; what its agent says. Among equals the older member counts: a member that claims the networks of an older one
- * gets nothing by it.
+ * added the cluster; what the hub accepted of the reports of its agent. Among equals the older member counts: a member that claims
+ * the networks of an older one gets nothing by it.
  */
-const RANKS = { block: 0, granted: 1, joined: 2, reported: 3 } as const;
+const RANKS = { block: 0, granted: 1, joined: 2, accepted: 3 } as const;
 
 interface Claim {
   readonly prefix: Prefix;
@@ -51,7 +56,7 @@ function makeCheck(all: Claims, cluster: string, of: "pods" | "nodes"): AddressC
   );
   if (self === undefined || own.length === 0)
     return () =>
-      `the member does not say which addresses its ${of} have: set the annotation ${GRANTED_CIDRS_ANNOTATION} of its MemberCluster`;
+      `no network of the member's ${of} counts, because its agent reports none, or one that is public or somebody else's: set the annotation ${GRANTED_CIDRS_ANNOTATION} of its MemberCluster`;
   const rivals = [...all].flatMap(([name, { age, claims }]) =>
     name === cluster
       ? []
@@ -65,7 +70,7 @@ function makeCheck(all: Claims, cluster: string, of: "pods" | "nodes"): AddressC
       .filter((it) => address !== undefined && containsAddress(it.prefix, address))
       .map((it) => it.rank);
     if (address === undefined || ranks.length === 0)
-      return `${text.slice(0, 45)} is not in the networks of the member`;
+      return `${text.slice(0, 45)} is not in the networks of the member: if it should be, add them to the annotation ${GRANTED_CIDRS_ANNOTATION} of its MemberCluster`;
     const rank = Math.min(...ranks);
     const rival = rivals.find(
       (it) =>
@@ -86,13 +91,12 @@ function claimsOf({ member, block }: Claimant): Claim[] {
   const granted = annotations?.[GRANTED_CIDRS_ANNOTATION];
   // A grant is all that a member may have.
   if (granted !== undefined) return [...blocks, ...of(granted.split(","), RANKS.granted)];
-  const joined = listedRanges(annotations?.[POD_RANGES]).map((prefix) => ({
-    prefix,
-    rank: RANKS.joined,
-    isOfNodes: false,
-  }));
-  const reported = rangesOf(member)
-    .filter((it) => it.of !== "service")
-    .map(({ of: kind, range }) => ({ prefix: range, rank: RANKS.reported, isOfNodes: kind === "node" }));
-  return [...blocks, ...joined, ...reported];
+  const listed = (name: string, rest: Omit<Claim, "prefix">): Claim[] =>
+    listedRanges(annotations?.[name]).map((prefix) => ({ prefix, ...rest }));
+  return [
+    ...blocks,
+    ...listed(POD_RANGES, { rank: RANKS.joined, isOfNodes: false }),
+    ...listed(ACCEPTED_POD_RANGES, { rank: RANKS.accepted, isOfNodes: false }),
+    ...listed(ACCEPTED_NODE_RANGES, { rank: RANKS.accepted, isOfNodes: true }),
+  ];
 }

@@ -57,6 +57,7 @@ export const HUB_DEFAULTS: MembershipOptions = {
   leaseSeconds: MEMBER_LEASE_SECONDS,
   // KubeFleet waits 15 min for a member that leaves.
   forceDeleteSeconds: 900,
+  servers: [],
 };
 
 const REMEDY =

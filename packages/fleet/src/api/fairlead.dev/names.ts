@@ -50,6 +50,9 @@ export const POD_RANGES = "fairlead.dev/pod-cidrs";
 export const SERVICE_RANGES = "fairlead.dev/service-cidrs";
 /** Networks of the nodes' own addresses, of 24 or 64 bits: a property only. */
 export const NODE_RANGES = "fairlead.dev/node-cidrs";
+/** Annotations of a MemberCluster, written by the hub: what of these properties counts (`domain/accepted-ranges.ts`). */
+export const ACCEPTED_POD_RANGES = "fairlead.dev/accepted-pod-cidrs";
+export const ACCEPTED_NODE_RANGES = "fairlead.dev/accepted-node-cidrs";
 /**
  * Annotation of a MemberCluster: the only networks that its endpoints may be in, comma-separated. Absent: any. `join`
  * sets it for a new member if all its networks are known; afterwards only the fleet administrator changes it, whatever

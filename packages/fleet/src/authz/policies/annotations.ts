@@ -2,6 +2,8 @@ import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ValidatingAdmissionPolicy } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import {
+  ACCEPTED_NODE_RANGES,
+  ACCEPTED_POD_RANGES,
   ALLOWED_EXPORTERS_ANNOTATION,
   ALLOWED_IMPORTERS_ANNOTATION,
   CLUSTER_UID_ANNOTATION,
@@ -29,6 +31,8 @@ const KNOWN = {
     MEMBER_USER_ANNOTATION,
   ],
   [MEMBER_CLUSTERS.kind]: [
+    ACCEPTED_NODE_RANGES,
+    ACCEPTED_POD_RANGES,
     CLUSTER_UID_ANNOTATION,
     DRAIN_ANNOTATION,
     FORCE_LEAVE_ANNOTATION,

@@ -1,5 +1,10 @@
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { GRANTED_CIDRS_ANNOTATION, POD_RANGES } from "#api/fairlead.dev/names.ts";
+import {
+  ACCEPTED_NODE_RANGES,
+  ACCEPTED_POD_RANGES,
+  GRANTED_CIDRS_ANNOTATION,
+  POD_RANGES,
+} from "#api/fairlead.dev/names.ts";
 import {
   IDENTITY_DEMANDS,
   IDENTITY_SLICES,
@@ -20,7 +25,6 @@ import type { Change, Controller, KubeClient, ReconcileResult } from "@fairlead/
 import { ageCondition, identityAge } from "#domain/identity-age.ts";
 import { changeOf } from "#domain/identity-change.ts";
 import { isHeartbeat } from "#domain/member-change.ts";
-import { rangesOf } from "#domain/ranges.ts";
 import type { HubInformers } from "../informers.ts";
 import { changedAudience, isMemberChanged } from "../services/controller.ts";
 import { changedMembers, isClaimChanged } from "../memberships.ts";
@@ -170,12 +174,8 @@ function areRangesChanged(change: Change<MemberCluster>): boolean {
   if (isHeartbeat(change)) return false;
   const { before, after } = change;
   const of = (it: MemberCluster | undefined): unknown =>
-    it === undefined
-      ? undefined
-      : [
-          it.metadata.annotations?.[GRANTED_CIDRS_ANNOTATION],
-          it.metadata.annotations?.[POD_RANGES],
-          rangesOf(it).map(({ of: kind, range }) => [kind, String(range.network), range.length]),
-        ];
+    [GRANTED_CIDRS_ANNOTATION, POD_RANGES, ACCEPTED_POD_RANGES, ACCEPTED_NODE_RANGES].map(
+      (name) => it?.metadata.annotations?.[name],
+    );
   return !sameJson(of(before), of(after));
 }

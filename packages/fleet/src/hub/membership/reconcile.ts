@@ -12,6 +12,7 @@ import {
 import type { Lease } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { areRangesFreed } from "#domain/accepted-ranges.ts";
 import { drainedMembers, isDrainChanged } from "#domain/drain.ts";
 import { FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -20,6 +21,7 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import {
@@ -38,6 +40,7 @@ import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "@
 import { type HubInformers } from "../informers.ts";
 import { changedMembers, isClaimChanged, isVersionChanged } from "../memberships.ts";
 import { isIsolated, networkOf } from "../view.ts";
+import { acceptReported } from "./accept-reported.ts";
 import { eventOfApply, eventOfInternalMember, type MembershipEvent } from "./events.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
 import { watchingOperations, watchingOperationsOf, withdrawOperation } from "./operations.ts";
@@ -63,6 +66,8 @@ export interface MembershipOptions {
   readonly leaseSeconds: number;
   /** How long a leaving member may take to withdraw before the hub does without it. Unit: seconds. */
   readonly forceDeleteSeconds: number;
+  /** Addresses of the hub's API server, which no member has. */
+  readonly servers: readonly IpAddress[];
 }
 
 interface Parts {
@@ -96,6 +101,7 @@ export function createMembership(parts: Parts): Controller {
           if (change.before === undefined) membership.inherit(change.after);
           const isOfAll =
             isDrainChanged(change.before, change.after) ||
+            areRangesFreed(change.before, change.after) ||
             (isClaimChanged(change) && informers.memberships.isFull());
           return isOfAll ? everyone() : [change.key];
         }),
@@ -179,6 +185,7 @@ class Membership {
     if (isDeleting(member)) return this.#leave(member, signal);
     await addFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });
     await this.#label(member, signal);
+    await acceptReported(this.#parts, member, signal);
     try {
       await this.#provide(member, signal);
     } catch (error) {
