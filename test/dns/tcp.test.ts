@@ -59,9 +59,14 @@ function framed(id: number, name: string): Buffer {
 }
 
 /** A connection, the answers it got, and whether it was closed. */
-function open(to: DnsServer) {
+function open(to: DnsServer, localAddress?: string) {
   const { host, port } = to.addresses[0]!;
-  const socket = connect({ host, port, noDelay: true });
+  const socket = connect({
+    host,
+    port,
+    noDelay: true,
+    ...(localAddress === undefined ? {} : { localAddress }),
+  });
   sockets.push(socket);
   const state = { socket, answers: [] as Message[], isClosed: false };
   let received = Buffer.alloc(0);
@@ -141,6 +146,22 @@ describe("DNS over TCP", () => {
     fourth.socket.write(framed(5, "a.zone."));
     await expect.poll(() => fourth.answers.length).toBe(1);
     expect([first, second, third].map((it) => it.isClosed)).toEqual([false, true, false]);
+  });
+
+  it("answers a client while another one has all the connections that it can open", async () => {
+    const running = await serve(treeOf(), { maxTcpConnections: 64 });
+    server = running;
+    const patient = open(server, "127.0.0.2");
+    patient.socket.write(framed(1, "a.zone."));
+    await expect.poll(() => patient.answers.length).toBe(1);
+    const many = Array.from({ length: 100 }, () => open(running));
+    await expect.poll(() => many.filter((it) => !it.isClosed).length).toBe(16);
+    patient.socket.write(framed(2, "a.zone."));
+    await expect.poll(() => patient.answers.length).toBe(2);
+    const late = open(server);
+    late.socket.write(framed(3, "a.zone."));
+    await expect.poll(() => late.answers.length).toBe(1);
+    expect(patient.isClosed).toBe(false);
   });
 
   it.each([

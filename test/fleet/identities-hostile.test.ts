@@ -40,7 +40,7 @@ const ELDER = "0";
 const MEMBERS = [ELDER, "a", "c", "m"];
 const MAILBOX = "fleet-member-m";
 const DEMAND = objectKey(MAILBOX, "m");
-/** The whole world, wide private networks, and networks of pods and nodes of others; 10.84.0.1 and fd99::1 are nobody's. */
+/** The whole world, wide private networks, and networks of pods and nodes of others; 10.84.0.1 and fd99::1 are of no member. */
 const CLAIMS = [
   "0.0.0.0/0,::/0",
   "8.8.8.8/32",

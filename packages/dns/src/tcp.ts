@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "@fairlead/base/clock.ts";
+import { ConnectionLimit, networkOf, peerOf } from "@fairlead/base/connection-limit.ts";
 import type { SocketAddress } from "./listen-address.ts";
 import type { RespondTo } from "./responder.ts";
 import { cannotListen } from "./udp.ts";
@@ -8,12 +9,16 @@ export interface TcpOptions {
   readonly address: SocketAddress;
   readonly respond: RespondTo;
   readonly clock: Clock;
-  /** The limit of connections; for a further one, the longest idle one is closed. */
+  /** The limit of connections; for a further one, the longest idle one is closed. One client's limit is an eighth of it. */
   readonly maxConnections: number;
   /** A connection on which nothing whole arrived for so long is closed (RFC 7766, section 6.2.3). Unit: milliseconds. */
   readonly idleMs: number;
 }
 
+/** A client has at most this part of all connections: idle ones of some, such as a pod, keep no other one out. */
+const CLIENTS = 8;
+/** A client may have as many in any case. */
+const FEW = 16;
 /** Queries of one connection that may be open at the same time; more wait in the socket. */
 const MAX_OPEN_QUERIES = 32;
 /** Far more than a question with options needs. Unit: bytes. */
@@ -25,17 +30,17 @@ const MAX_UNSENT_BYTES = 512 * 1024;
 export async function serveTcp(options: TcpOptions): Promise<{ readonly port: number } & AsyncDisposable> {
   const { address, maxConnections } = options;
   // In the order of their last query: the first has been silent longest.
-  const connections = new Map<Socket, Connection>();
+  const connections = new ConnectionLimit({
+    perGroup: Math.max(FEW, Math.floor(maxConnections / CLIENTS)),
+    all: maxConnections,
+  });
   const server = createServer({ noDelay: true }, (socket) => {
-    const [silent] = connections.values();
-    if (connections.size >= maxConnections) silent?.close();
-    const connection = new Connection(socket, options, () => {
-      connections.delete(socket);
-      connections.set(socket, connection);
-    });
-    connections.set(socket, connection);
+    const [peer, network] = [peerOf(socket), networkOf(socket)];
+    const hold = (): void => connections.add(peer, network, () => connection.close());
+    const connection = new Connection(socket, options, hold);
+    hold();
     socket.on("close", () => {
-      connections.delete(socket);
+      connections.delete(peer);
       connection.close();
     });
   });
@@ -44,7 +49,7 @@ export async function serveTcp(options: TcpOptions): Promise<{ readonly port: nu
   return {
     port: typeof bound === "object" && bound !== null ? bound.port : address.port,
     async [Symbol.asyncDispose]() {
-      for (const connection of connections.values()) connection.close();
+      connections.closeAll();
       await new Promise<void>((resolve) => {
         server.close(() => resolve());
       });

@@ -1,4 +1,5 @@
 import { createServer, type ServerResponse } from "node:http";
+import { HTTP_LIMITS, limitConnections } from "#connection-limit.ts";
 import { FleetError } from "#errors.ts";
 import { type HostPort, splitHostPort } from "#netaddr/host-port.ts";
 import type { HealthCheck } from "#health.ts";
@@ -28,11 +29,13 @@ export interface MetricsServer extends AsyncDisposable {
 export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
   const { flag = "--metrics", address } = options;
   const { host, port } = parseAddress(flag, address);
-  const server = createServer((request, response) => {
+  const server = createServer(HTTP_LIMITS, (request, response) => {
+    onWhole(request, response);
     serve(options, new URL(request.url ?? "", "http://here"), response).catch((error: unknown) => {
       response.destroy(Error.isError(error) ? error : undefined);
     });
   });
+  const onWhole = limitConnections(server);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
       reject(new FleetError("OPTION_INVALID", `cannot listen on ${address} (${flag})`, { cause }));

@@ -26,13 +26,13 @@ function member(name: string, { annotations = {}, pods = "", nodes = "" }: Facts
   };
 }
 
-/** What is accepted of the pods' ranges of a member that reports, beside others. */
+/** What is accepted of the pods' ranges of a member that reports, where others are. */
 function accepted(facts: Facts, others: readonly Facts[] = [], hub: readonly string[] = []): string {
   const self = member("m", facts);
-  const beside = others.map((it, at) => member(`o${at}`, it));
+  const all = others.map((it, at) => member(`o${at}`, it));
   const after = acceptRanges(
     self,
-    beside,
+    all,
     hub.map((it) => parseAddress(it)),
   );
   return after?.[ACCEPTED_POD_RANGES] ?? self.metadata.annotations?.[ACCEPTED_POD_RANGES] ?? "";
@@ -63,7 +63,7 @@ describe("of the ranges that an agent reports", () => {
     (pods) => expect(accepted({ pods })).toBe(pods),
   );
 
-  it("later ones are accepted beside those that the member has, whoever found these, and nowhere else", () => {
+  it("later ones are accepted near those that the member has, by its report or by join, and nowhere else", () => {
     const later = "10.1.0.0/24,10.1.9.0/24,10.2.0.0/24";
     for (const name of [POD_RANGES, ACCEPTED_POD_RANGES])
       expect(accepted({ annotations: { [name]: "10.1.0.0/24" }, pods: later })).toBe(

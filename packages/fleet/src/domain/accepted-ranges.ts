@@ -41,7 +41,7 @@ function acceptedOf({ metadata: { annotations } }: MemberCluster): Accepted {
 }
 
 /**
- * What is to be accepted of the reports of `member`: of the first one what nobody else has, and later what is near that. A
+ * What is to be accepted of the reports of `member`: of the first one what no other member has, and later what is near that. A
  * range that is not reported any more is free for others.
  *
  * @param others - Members of the same network.

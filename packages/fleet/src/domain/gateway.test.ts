@@ -80,6 +80,8 @@ describe("a gateway", () => {
     ["spec.keys", { keys: Array.from({ length: 10_000 }, () => ({})) }, "10000 keys"],
     ["spec.keys", { keys: [{ epoch: 1, publicKey: "AAAA" }] }, '"AAAA"'],
     ["spec.keys", { keys: [{ epoch: 0.5, publicKey: KEY }] }, "epoch 0.5"],
+    ["spec.keys", { keys: [{ epoch: 1_000_000_000, publicKey: KEY }] }, "epoch 1000000000"],
+    ["spec.basePort", { basePort: 53 }, "spec.basePort 53 is not 1024 to 65528"],
     [
       "spec.keys",
       {
@@ -90,7 +92,7 @@ describe("a gateway", () => {
       },
       "one epoch",
     ],
-    ["spec.basePort", { basePort: 65_529 }, "spec.basePort 65529 is not 1 to 65528"],
+    ["spec.basePort", { basePort: 65_529 }, "spec.basePort 65529 is not 1024 to 65528"],
     ["spec.candidates", { candidates: Array.from({ length: 10_000 }, () => ({})) }, "10000 entries"],
   ])("with a fault in %s is refused, with a message that names it", (field, spec, found) => {
     const problem = findGatewayProblem(gateway(spec), "east");
@@ -106,7 +108,7 @@ describe("candidates", () => {
   it("that lead nowhere, to many hosts or into the network itself are left out, and so are repeated ones", () => {
     const candidate = (address: unknown, more: object = {}): GatewayCandidate =>
       ({ type: "public", address, ...more }) as GatewayCandidate;
-    const good = [candidate("192.168.1.1"), candidate("8.8.8.8", { basePort: 1 }), candidate("2600::1")];
+    const good = [candidate("192.168.1.1"), candidate("8.8.8.8", { basePort: 1024 }), candidate("2600::1")];
     const bad = [
       "127.0.0.1",
       "169.254.1.1",
@@ -119,7 +121,11 @@ describe("candidates", () => {
       "host.example",
       7,
     ].map((it) => candidate(it));
-    const wrong = [candidate("8.8.4.4", { basePort: 0 }), candidate("8.8.4.4", { type: "x" })];
+    const wrong = [
+      candidate("8.8.4.4", { basePort: 0 }),
+      candidate("8.8.8.8", { basePort: 53 }),
+      candidate("8.8.4.4", { type: "x" }),
+    ];
     expect(usableCandidates([...good, ...bad, ...wrong, ...good], network)).toEqual(good);
   });
 });

@@ -6,7 +6,9 @@ import {
   type Gateway,
   type GatewayCandidate,
   MAX_BASE_PORT,
+  MAX_KEY_EPOCH,
   MAX_ORDINAL,
+  MIN_BASE_PORT,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { Change } from "@fairlead/kube/types.ts";
 import { isPortNumber, isSubdomain, shown } from "./formats.ts";
@@ -76,7 +78,7 @@ export function findGatewayProblem(
   const ofKeys = findKeyProblem(keys);
   if (ofKeys !== undefined) return ofKeys;
   if (basePort !== undefined && !isBasePort(basePort))
-    return `spec.basePort ${shown(basePort)} is not 1 to ${MAX_BASE_PORT}`;
+    return `spec.basePort ${shown(basePort)} is not ${MIN_BASE_PORT} to ${MAX_BASE_PORT}`;
   if (candidates.length > MAX_CANDIDATES)
     return `spec.candidates has ${candidates.length} entries; at most ${MAX_CANDIDATES} are allowed`;
   return undefined;
@@ -85,7 +87,11 @@ export function findGatewayProblem(
 function findKeyProblem(keys: NonNullable<Gateway["spec"]["keys"]>): string | undefined {
   if (keys.length > MAX_KEYS) return `spec.keys has ${keys.length} keys; at most ${MAX_KEYS} are allowed`;
   const bad = keys.find(
-    (it) => !Number.isSafeInteger(it.epoch) || it.epoch < 1 || !isPublicKey(it.publicKey),
+    (it) =>
+      !Number.isSafeInteger(it.epoch) ||
+      it.epoch < 1 ||
+      it.epoch > MAX_KEY_EPOCH ||
+      !isPublicKey(it.publicKey),
   );
   if (bad !== undefined)
     return `spec.keys has ${shown(bad.publicKey)} for epoch ${shown(bad.epoch)}, which is not a WireGuard public key of an epoch`;
@@ -95,7 +101,7 @@ function findKeyProblem(keys: NonNullable<Gateway["spec"]["keys"]>): string | un
 }
 
 function isBasePort(value: number): boolean {
-  return isPortNumber(value) && value <= MAX_BASE_PORT;
+  return isPortNumber(value) && value >= MIN_BASE_PORT && value <= MAX_BASE_PORT;
 }
 
 /**

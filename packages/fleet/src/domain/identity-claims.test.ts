@@ -69,7 +69,7 @@ describe("an address of a pod", () => {
 
   it("is refused where the member says of no network that its pods are there, with what to do in the message", () => {
     expect(problems({ a: { nodes: "192.168.0.0/24" } })("a", "192.168.0.7")).toBe(
-      "no network of the member's pods counts, because its agent reports none, or one that is public or somebody else's: set the annotation fairlead.dev/granted-cidrs of its MemberCluster",
+      "no network of the member's pods counts, because its agent reports none, or one that is public or of another member: set the annotation fairlead.dev/granted-cidrs of its MemberCluster",
     );
   });
 

@@ -56,7 +56,7 @@ function makeCheck(all: Claims, cluster: string, of: "pods" | "nodes"): AddressC
   );
   if (self === undefined || own.length === 0)
     return () =>
-      `no network of the member's ${of} counts, because its agent reports none, or one that is public or somebody else's: set the annotation ${GRANTED_CIDRS_ANNOTATION} of its MemberCluster`;
+      `no network of the member's ${of} counts, because its agent reports none, or one that is public or of another member: set the annotation ${GRANTED_CIDRS_ANNOTATION} of its MemberCluster`;
   const rivals = [...all].flatMap(([name, { age, claims }]) =>
     name === cluster
       ? []

@@ -48,6 +48,8 @@ export interface Arrived {
 
 export interface ControlOutcome {
   readonly result: ControlResult;
+  /** The gateway that it is of. Absent if it was refused. */
+  readonly from?: number;
   readonly answer?: Uint8Array;
   readonly changes: readonly RegistrationChange[];
 }
@@ -85,6 +87,8 @@ export class RegistrationTable {
   readonly #byLeg = new Map<number, Entry>();
   /** By the port and source of its datagrams. */
   readonly #bySource = new Map<string, Registration>();
+  /** Legs by the address of their source. */
+  readonly #byAddress = new Map<string, Map<number, Registration>>();
 
   constructor(options: RegistrationTableOptions) {
     this.#options = options;
@@ -127,14 +131,14 @@ export class RegistrationTable {
     const isKnown = entry !== undefined && sameRegistration(entry.registration, wanted);
     if (!this.#isCookie(request.cookie, wanted, entry, isKnown)) {
       const cookie = this.#cookie(wanted, entry?.generation ?? 0, this.#slot());
-      return { result: "challenged", answer: answer({ kind: "challenge", cookie }), changes: [] };
+      return { from, result: "challenged", answer: answer({ kind: "challenge", cookie }), changes: [] };
     }
     const accepted = answer({ kind: "registered", observed: at.source, lifetimeSeconds: LIFETIME_S });
     if (isKnown) {
       this.#put(wanted, entry.generation);
-      return { result: "renewed", answer: accepted, changes: [] };
+      return { from, result: "renewed", answer: accepted, changes: [] };
     }
-    return { result: "registered", answer: accepted, changes: this.#move(wanted, entry) };
+    return { from, result: "registered", answer: accepted, changes: this.#move(wanted, entry) };
   }
 
   /**
@@ -146,12 +150,14 @@ export class RegistrationTable {
     if (entry !== undefined) this.#put(entry.registration, entry.generation);
   }
 
+  /** Whether anything is registered from `address`. */
+  isUsed(address: string): boolean {
+    return this.#byAddress.has(address);
+  }
+
   /** Forgets what was registered from `address`. */
   drop(address: string): readonly RegistrationChange[] {
-    const gone = [...this.#byLeg.values()].filter(
-      ({ registration }) => registration.source.address === address,
-    );
-    return gone.map(({ registration }) => this.#forget(registration));
+    return [...(this.#byAddress.get(address)?.values() ?? [])].map((it) => this.#forget(it));
   }
 
   /** Forgets those that were not renewed in time, and those of gateways that were deleted. */
@@ -184,7 +190,7 @@ export class RegistrationTable {
     // A NAT has given the address of a gateway that is gone to this one.
     const other = this.#bySource.get(sourceKey(wanted.to, wanted.source));
     if (other !== undefined && legId(other) !== legId(wanted)) changes.push(this.#forget(other));
-    if (entry !== undefined) this.#bySource.delete(sourceKey(wanted.to, entry.registration.source));
+    if (entry !== undefined) this.#leave(entry.registration);
     this.#put(wanted, (entry?.generation ?? 0) + 1);
     changes.push({ before: entry?.registration, after: wanted });
     return changes;
@@ -194,11 +200,22 @@ export class RegistrationTable {
     const expiresAtMs = this.#options.clock.monotonic() + LIFETIME_S * 1000;
     this.#byLeg.set(legId(registration), { registration, generation, expiresAtMs });
     this.#bySource.set(sourceKey(registration.to, registration.source), registration);
+    const { address } = registration.source;
+    const legs = this.#byAddress.get(address) ?? new Map<number, Registration>();
+    this.#byAddress.set(address, legs.set(legId(registration), registration));
+  }
+
+  #leave(registration: Registration): void {
+    const { to, source } = registration;
+    this.#bySource.delete(sourceKey(to, source));
+    const legs = this.#byAddress.get(source.address);
+    legs?.delete(legId(registration));
+    if (legs?.size === 0) this.#byAddress.delete(source.address);
   }
 
   #forget(registration: Registration): RegistrationChange {
     this.#byLeg.delete(legId(registration));
-    this.#bySource.delete(sourceKey(registration.to, registration.source));
+    this.#leave(registration);
     return { before: registration, after: undefined };
   }
 

@@ -55,14 +55,14 @@ export async function startRelay(
     ...deps,
     nameOf: (index) => keys.nameOf(index),
   });
-  /** Returns false for a datagram that is not authentic. */
-  function receive(payload: Uint8Array, at: Arrived): boolean {
+  /** Returns the index of the gateway that sent it; undefined if it is not authentic. */
+  function receive(payload: Uint8Array, at: Arrived): number | undefined {
     const first = payload[0] ?? 0;
     if (first >= 1 && first <= MAX_WIREGUARD_TYPE) {
       forwarder.receive(payload, at);
-      return false;
+      return undefined;
     }
-    const { result, answer, changes } = table.receive(payload, at);
+    const { from, result, answer, changes } = table.receive(payload, at);
     meters.control(result);
     const reply = (): void => {
       if (answer === undefined) return;
@@ -72,7 +72,12 @@ export async function startRelay(
     // The answer to a new registration is sent once it is in force.
     if (changes.length === 0) reply();
     else writer.enqueue(changes, reply);
-    return result !== "refused";
+    for (const { before } of changes) if (before !== undefined) leave(before);
+    return from;
+  }
+  /** A gateway that registers over another connection does not use this one any more. */
+  function leave({ via, source: { address } }: Registration): void {
+    if (via === VIA_TLS && !table.isUsed(address)) tls?.close(address);
   }
   const sockets: RelaySockets = stack.use(new RelaySockets({ ...options, log, onDatagram: receive }));
   const forwarder = stack.use(

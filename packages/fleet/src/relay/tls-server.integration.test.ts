@@ -1,5 +1,10 @@
 import { createSecretKey, randomBytes } from "node:crypto";
-import { connect as connectTcp, createServer as createTcpServer, type AddressInfo } from "node:net";
+import {
+  connect as connectTcp,
+  createServer as createTcpServer,
+  type AddressInfo,
+  type Socket,
+} from "node:net";
 import { createServer } from "node:tls";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { systemClock } from "@fairlead/base/clock.ts";
@@ -9,11 +14,15 @@ import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
 import { issueAuthority } from "@fairlead/base/pki/issue.ts";
 import { freePort } from "@fairlead/base/testing/free-port.ts";
 import { connectRelay } from "#dataplane/control/connect-relay.ts";
+import { bindingOf, boundKey, FrameReader, FrameWriter } from "#dataplane/control/frames.ts";
+import { RelayRegistration } from "#dataplane/control/registration.ts";
 import { TcpTunnel } from "#dataplane/control/tcp-tunnel.ts";
 import { RegistrationTable } from "./registration-table.ts";
 import { serveTls, type TlsServer } from "./tls-server.ts";
 
 const HOST = "127.0.0.1";
+/** More than the relay has room for, in full size. */
+const CONNECTIONS = process.env["TEST_SIZE"] === "full" ? 5000 : 24;
 const FLOW = { from: 1, to: 2, epoch: 1, wireGuardPort: 9, key: createSecretKey(Buffer.alloc(32, 3)) };
 const deps = systemDeps(createLogger("test", "silent"));
 const signal = new AbortController().signal;
@@ -37,11 +46,14 @@ beforeAll(async () => {
       port,
       log: deps.log,
       onDatagram(payload, at, binding) {
-        const { result, answer } = table.receive(payload, { ...at, binding });
+        const { from, result, answer, changes } = table.receive(payload, { ...at, binding });
         results.push(result);
         if (answer !== undefined)
           server.send(answer, at.to, { source: at.source, parity: at.source.port - 1 });
-        return result !== "refused";
+        for (const { before } of changes)
+          if (before !== undefined && !table.isUsed(before.source.address))
+            server.close(before.source.address);
+        return from;
       },
       onClosed: (address) => void table.drop(address),
     }),
@@ -125,6 +137,55 @@ it("strangers of one address have sixteen connections, and those that are regist
   for (const it of sockets) it.destroy();
   expect(tunnel.isRegistered(FLOW.to, FLOW.epoch)).toBe(true);
 });
+
+/** A connection of gateway 1 that registers its leg to `to`; without the last step the relay knows the gateway alone. */
+async function registerOnce(to: number, isLastStep = true): Promise<Socket> {
+  const socket = await connectRelay(HOST, port, signal);
+  const key = boundKey(FLOW.key, bindingOf(socket));
+  const registration = new RelayRegistration({ ...FLOW, to, key, nonce: () => randomBytes(16) });
+  const writer = new FrameWriter(socket);
+  const reader = new FrameReader();
+  const send = (payload: Uint8Array): void =>
+    void writer.write({ index: to, parity: 1, payload: Buffer.from(payload) });
+  const answered = new Promise<void>((resolve) => {
+    socket.on("error", () => {});
+    socket.once("close", () => resolve());
+    socket.on("data", (chunk: Buffer) => {
+      for (const { payload } of reader.read(chunk) ?? []) {
+        const answer = registration.receive(payload);
+        if (answer !== undefined && "send" in answer && isLastStep) send(answer.send);
+        else resolve();
+      }
+    });
+  });
+  send(registration.request());
+  await answered;
+  return socket;
+}
+
+it.each([
+  ["registers the same leg", () => 2, true, 1],
+  ["registers many legs", (at: number) => 2 + (at % 500), true, 8],
+  ["never completes a registration", () => 2, false, 8],
+] as const)(
+  "a gateway that %s over many connections keeps few, and another gateway registers",
+  async (_, legOf, isLastStep, kept) => {
+    const open = new Set<Socket>();
+    for (let at = 0; at < CONNECTIONS; at++) {
+      const socket = await registerOnce(legOf(at), isLastStep);
+      open.add(socket);
+      socket.once("close", () => open.delete(socket));
+      if (socket.destroyed) open.delete(socket);
+    }
+    await expect.poll(() => open.size, { timeout: 10_000 }).toBe(kept);
+    const tunnel = tunnelTo(port);
+    const other = { ...FLOW, from: 3, to: 1 };
+    await tunnel.open(other);
+    await expect.poll(() => tunnel.isRegistered(other.to, other.epoch), { timeout: 10_000 }).toBe(true);
+    for (const it of open) it.destroy();
+  },
+  120_000,
+);
 
 it("a tunnel waits for a relay that is away", async () => {
   const later = await freePort();

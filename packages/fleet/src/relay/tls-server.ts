@@ -1,8 +1,9 @@
 import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
+import { ConnectionLimit, networkOf, peerOf } from "@fairlead/base/connection-limit.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
-import { formatAddress, parseAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { formatAddress, parseAddress } from "@fairlead/base/netaddr/address.ts";
 import { bindingOf, type Frame, FrameReader, FrameWriter } from "#dataplane/control/frames.ts";
 import type { Arrival } from "./forwarder.ts";
 import type { Registration } from "./registration-table.ts";
@@ -17,11 +18,12 @@ export interface TlsServerOptions {
   readonly cert: string;
   readonly key: string;
   /**
-   * A datagram of a connection. Returns whether it was authentic: until one is, a connection has no claim to stay.
+   * A datagram of a connection. Returns the index of the gateway that it is of, if it was authentic: until one is, a connection
+   * has no claim to stay.
    *
    * @param binding - See `boundKey`.
    */
-  readonly onDatagram: (payload: Buffer, at: Arrival, binding: Uint8Array) => boolean;
+  readonly onDatagram: (payload: Buffer, at: Arrival, binding: Uint8Array) => number | undefined;
   /** All registrations from `address` have ended. */
   readonly onClosed: (address: string) => void;
   readonly log: Logger;
@@ -30,6 +32,8 @@ export interface TlsServerOptions {
 export interface TlsServer extends AsyncDisposable {
   /** From gateway `from`, to where `target` is registered. */
   send(payload: Uint8Array, from: number, target: Pick<Registration, "source" | "parity">): void;
+  /** Closes the connection that is known by `address`. */
+  close(address: string): void;
 }
 
 interface Connection {
@@ -39,8 +43,11 @@ interface Connection {
 }
 
 /** Of connections that have not registered: of one address (a /64), and of all. The oldest goes first. */
-const STRANGERS = { perAddress: 16, all: 256 } as const;
-const MAX_CONNECTIONS = 4096;
+const STRANGERS = { perGroup: 16, all: 256 } as const;
+/** Of those of one gateway, and of all. A gateway has one, and a new one while the old one is not known to be broken. */
+const GATEWAYS = { perGroup: 8, all: 4096 } as const;
+/** Sockets that are being closed count for a moment. */
+const MAX_CONNECTIONS = STRANGERS.all + GATEWAYS.all + 256;
 /** Longest that a connection may take to register, and may be silent later: gateways renew every 15 s. Unit: milliseconds. */
 const REGISTER_MS = 10_000;
 const SILENT_MS = 60_000;
@@ -51,8 +58,8 @@ const FIRST_ADDRESS = parseAddress("100::") as bigint;
 export async function serveTls(options: TlsServerOptions): Promise<TlsServer> {
   const { listen, port, cert, key, onDatagram, onClosed, log } = options;
   const connections = new Map<string, Connection>();
-  /** Not registered yet, oldest first, by address and port of the other end. */
-  const strangers = new Map<string, Socket>();
+  const strangers = new ConnectionLimit(STRANGERS);
+  const known = new ConnectionLimit(GATEWAYS);
   let count = 0;
 
   function accept(socket: TLSSocket): void {
@@ -66,17 +73,22 @@ export async function serveTls(options: TlsServerOptions): Promise<TlsServer> {
     socket.on("error", (error: Error) => log.debug("a connection failed", { error: error.message }));
     socket.on("close", () => {
       connections.delete(address);
+      known.delete(address);
       onClosed(address);
     });
     const receive = ({ index, parity, payload }: Frame): void => {
       const at = { source: { address, port: 1 + parity }, to: index, via: VIA_TLS };
-      if (!onDatagram(payload, at, binding)) {
+      const gateway = onDatagram(payload, at, binding);
+      if (gateway === undefined) {
         if (!connection.isAuthentic) socket.destroy();
-      } else if (!connection.isAuthentic) {
+        return;
+      }
+      if (!connection.isAuthentic) {
         connection.isAuthentic = true;
         strangers.delete(peerOf(socket));
         socket.setTimeout(SILENT_MS);
       }
+      if (!socket.destroyed) known.add(address, String(gateway), () => socket.destroy());
     };
     socket.on("data", (chunk: Buffer) => {
       const frames = reader.read(chunk);
@@ -88,7 +100,11 @@ export async function serveTls(options: TlsServerOptions): Promise<TlsServer> {
   const servers = listen.map((host) => {
     const server = createServer({ cert, key, minVersion: "TLSv1.3", handshakeTimeout: REGISTER_MS }, accept);
     server.maxConnections = MAX_CONNECTIONS;
-    server.on("connection", (socket: Socket) => admit(socket, strangers));
+    server.on("connection", (socket: Socket) => {
+      const peer = peerOf(socket);
+      socket.once("close", () => strangers.delete(peer));
+      strangers.add(peer, networkOf(socket), () => socket.destroy());
+    });
     server.on("tlsClientError", (error) => log.debug("a handshake failed", { error: error.message }));
     return { host, server };
   });
@@ -105,9 +121,10 @@ export async function serveTls(options: TlsServerOptions): Promise<TlsServer> {
     send(payload, from, { source, parity }) {
       connections.get(source.address)?.writer.write({ index: from, parity, payload: Buffer.from(payload) });
     },
+    close: (address) => connections.get(address)?.socket.destroy(),
     async [Symbol.asyncDispose]() {
       for (const { socket } of connections.values()) socket.destroy();
-      for (const socket of strangers.values()) socket.destroy();
+      strangers.closeAll();
       await Promise.all(
         servers.map(
           ({ server }) =>
@@ -118,34 +135,4 @@ export async function serveTls(options: TlsServerOptions): Promise<TlsServer> {
       );
     },
   };
-}
-
-/** Refuses a connection of an address that has too many, and lets the oldest stranger go where there are too many in all. */
-function admit(socket: Socket, strangers: Map<string, Socket>): void {
-  const peer = peerOf(socket);
-  const group = groupOf(peer);
-  const same = [...strangers.keys()].filter((it) => groupOf(it) === group);
-  if (same.length >= STRANGERS.perAddress) {
-    socket.destroy();
-    return;
-  }
-  const [oldest] = strangers;
-  if (strangers.size >= STRANGERS.all && oldest !== undefined) {
-    strangers.delete(oldest[0]);
-    oldest[1].destroy();
-  }
-  strangers.set(peer, socket);
-  socket.once("close", () => {
-    if (strangers.get(peer) === socket) strangers.delete(peer);
-  });
-}
-
-function peerOf({ remoteAddress = "", remotePort = 0 }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
-}
-
-/** The address of a peer, or its /64. */
-function groupOf(peer: string): string {
-  const address = tryParseAddress(peer.split(" ", 1)[0] ?? "");
-  return typeof address === "bigint" ? String(address >> 64n) : String(address);
 }

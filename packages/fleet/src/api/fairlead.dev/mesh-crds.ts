@@ -17,7 +17,13 @@ import {
 } from "../crd-schema.ts";
 import { IDENTITY_DEMAND_CRD, IDENTITY_SLICE_CRD } from "./identity-crds.ts";
 import { ATTACH, CLUSTER, MODE, PREFIX, PROFILE, TERMS } from "./profile-schema.ts";
-import { MAX_BASE_PORT, MAX_RELAY_BASE_PORT, PATH_KINDS } from "./v1alpha1/mesh.ts";
+import {
+  MAX_BASE_PORT,
+  MAX_KEY_EPOCH,
+  MAX_RELAY_BASE_PORT,
+  MIN_BASE_PORT,
+  PATH_KINDS,
+} from "./v1alpha1/mesh.ts";
 
 /** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
 
@@ -27,11 +33,12 @@ const categories = ["fleet-networking"];
 const ADDRESS = { minLength: 2, maxLength: 45 };
 /** X25519 key: 32 bytes in base64. */
 const KEY = { minLength: 44, maxLength: 44, pattern: "^[A-Za-z0-9+/]{43}=$" };
+const EPOCH = { minimum: 1, maximum: MAX_KEY_EPOCH };
 const KEYS = {
   ...mapList(
     "epoch",
     object({
-      "epoch!": int32(undefined, { minimum: 1 }),
+      "epoch!": int32(undefined, EPOCH),
       "publicKey!": text("WireGuard public key. Base64.", KEY),
     }),
     "Its WireGuard public keys, by epoch.",
@@ -40,7 +47,7 @@ const KEYS = {
 };
 const PORT = { minimum: 1, maximum: 65_535 };
 const INDEX = { minimum: 0, maximum: 1023 };
-const BASE_PORT = { minimum: 1, maximum: MAX_BASE_PORT };
+const BASE_PORT = { minimum: MIN_BASE_PORT, maximum: MAX_BASE_PORT };
 const RELAY_BASE_PORT = { minimum: 1, maximum: MAX_RELAY_BASE_PORT };
 
 const RELAY = {
@@ -58,7 +65,7 @@ const PATH = object({
     PATH_KINDS,
     '"direct": to the other gateway. "relay": through a relay. "tcp": through a relay over TLS. "none": nothing is answered.',
   ),
-  "keyEpoch!": int32("The epoch of the keys in use.", { minimum: 1 }),
+  "keyEpoch!": int32("The epoch of the keys in use.", EPOCH),
   mtu: int32("MTU of the tunnel. Unit: bytes.", COUNT),
   rttMs: int32("Round trip through the tunnel, smoothed. Unit: milliseconds.", COUNT),
   lossPercent: int32("Of the last 40 probes or so, those without an answer. Unit: percent.", {
@@ -167,7 +174,7 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                 ipv6: text("The prefix of all IPv6 fleet addresses.", PREFIX),
                 vipIPv4: text("The block of virtual IPv4 addresses of Services.", PREFIX),
                 vipIPv6: text("The block of virtual IPv6 addresses of Services.", PREFIX),
-                keyEpoch: int32("The epoch of the gateways' keys.", { minimum: 1 }),
+                keyEpoch: int32("The epoch of the gateways' keys.", EPOCH),
                 attach: ATTACH,
                 relays: mapList("name", object({ "name!": text(), ...RELAY }), "Where gateways meet."),
               },

@@ -117,7 +117,8 @@ export class DirectPaths implements AsyncDisposable {
     try {
       const key = controlKey("probe", own.keys.get(pair.epoch) ?? "", pair.remoteKey);
       const prober: Probing["prober"] = new Prober({ ...head, key, nonce: () => randomBytes(16) });
-      return { pair, own: { ...head, key }, prober, paths: new ProbedPaths() };
+      const before = this.#byPair.get(pair.id)?.paths;
+      return { pair, own: { ...head, key }, prober, paths: new ProbedPaths(before) };
     } catch (error) {
       this.#options.log.warn("cannot probe a gateway", { gateway: pair.id, error: messageOf(error) });
       return undefined;

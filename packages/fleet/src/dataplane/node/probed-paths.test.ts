@@ -38,6 +38,32 @@ beforeEach(() => {
   turn(10 * PROBE_MS);
 });
 
+describe("candidates that do not answer, such as hosts of others that a hostile member names,", () => {
+  it("get a datagram each ten seconds, whatever else the member names in between", () => {
+    paths = new ProbedPaths();
+    living = [];
+    const named = (at: number) =>
+      Array.from({ length: 16 }, (_, host) => ({ address: `198.51.${at % 100}.${host}`, port: 31_821 }));
+    let count = 0;
+    for (let at = 0; at < 3600; at++) {
+      paths.candidates = named(at);
+      count += turn(1000).length;
+    }
+    expect(count).toBeLessThanOrEqual(16 * (3600 / 10 + 10));
+  });
+
+  it("get two datagrams a second at most, however often the member changes its key", () => {
+    living = [];
+    let count = 0;
+    for (let at = 0; at < 600; at++) {
+      paths = new ProbedPaths(paths);
+      paths.candidates = [NEAR];
+      count += turn(PROBE_MS).length;
+    }
+    expect(count).toBeLessThanOrEqual((600 * PROBE_MS) / 500 + 1);
+  });
+});
+
 describe("a direct path", () => {
   it("proves itself at once: three answers take less than a second", () => {
     paths = new ProbedPaths();

@@ -25,6 +25,11 @@ export class ProbedPaths {
   #searchMs = SEARCH_MS.first;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
 
+  /** @param before - Paths of the same gateway: however often it has another key, it is not searched for more often. */
+  constructor(before?: ProbedPaths) {
+    if (before !== undefined) this.#searchedAtMs = before.#searchedAtMs;
+  }
+
   list(): readonly DirectPath[] {
     return [...this.#paths.values()];
   }

@@ -1,6 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { HTTP_LIMITS, limitConnections } from "@fairlead/base/connection-limit.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { isPort, selectBackends } from "./backends.ts";
@@ -60,7 +61,8 @@ export function createHealthChecks(log: Logger): HealthChecks {
       }
       close(service);
       if (check === undefined) return;
-      const server = createServer((_, response) => {
+      const server = createServer(HTTP_LIMITS, (request, response) => {
+        onWhole(request, response);
         const { localEndpoints = 0 } = listening.get(service) ?? {};
         const body = answerOf(service, localEndpoints);
         response
@@ -71,6 +73,7 @@ export function createHealthChecks(log: Logger): HealthChecks {
           })
           .end(body);
       });
+      const onWhole = limitConnections(server);
       server.on("error", (error) =>
         log.warn("a Service's health check cannot be served", { service, error: messageOf(error) }),
       );

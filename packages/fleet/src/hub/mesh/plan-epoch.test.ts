@@ -70,6 +70,13 @@ describe("keys of gateways", () => {
     expect(epoch.keyEpoch).toBe(7);
   });
 
+  it("have epochs of nine digits at most, as the names of their files have", () => {
+    const last = { keyEpoch: 999_999_999, keyEpochSince: since(5) };
+    expect(planned({ status: last, request: "x" }).epoch.keyEpoch).toBe(last.keyEpoch);
+    const beyond = { ...last, keyEpoch: 2_000_000_000 };
+    expect(planned({ status: beyond }).epoch.keyEpoch).toBe(last.keyEpoch);
+  });
+
   it("do not wait for years because a clock was wrong", () => {
     const status = { keyEpoch: 2, keyEpochSince: "2036-01-01T00:00:00Z" };
     expect(planned({ status, hours: 6 })).toEqual({

@@ -1,4 +1,4 @@
-import type { ClusterMeshProfile, Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { type ClusterMeshProfile, type Gateway, MAX_KEY_EPOCH } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 
 /** When the gateways of a network make new keys. Pure. */
@@ -50,7 +50,7 @@ export function planEpoch({ profile, known, gateways, nowMs }: EpochView): Epoch
   if (!isComplete && waitMs > 0) return { epoch, againInMs: waitMs };
   return {
     epoch: {
-      keyEpoch: keyEpoch + 1,
+      keyEpoch: Math.min(keyEpoch + 1, MAX_KEY_EPOCH),
       keyEpochSince: timestamp(nowMs),
       ...(request === undefined ? handled : { keyRotationRequest: request }),
     },
@@ -59,7 +59,7 @@ export function planEpoch({ profile, known, gateways, nowMs }: EpochView): Epoch
 }
 
 function epochOf({ status }: ClusterMeshProfile, known = FIRST_EPOCH): number {
-  return Math.max(status?.keyEpoch ?? FIRST_EPOCH, known);
+  return Math.min(Math.max(status?.keyEpoch ?? FIRST_EPOCH, known), MAX_KEY_EPOCH);
 }
 
 /** A time that cannot be read, or is in the future, is replaced: it could hold up keys for years. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
+import { HTTP_LIMITS, limitConnections } from "@fairlead/base/connection-limit.ts";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { splitHostPort } from "@fairlead/base/netaddr/host-port.ts";
@@ -30,17 +31,15 @@ export async function serveWebhook(
   const at = splitHostPort(address);
   if (at === undefined)
     throw new FleetError("OPTION_INVALID", `--webhook must be host:port, got ${JSON.stringify(address)}`);
-  const server = createServer((request, response) => {
-    serve(request, response, decide).catch((error: unknown) => {
+  const server = createServer(HTTP_LIMITS, (request, response) => {
+    serve(request, response, { decide, onWhole }).catch((error: unknown) => {
       // The API server refuses the write, and reports this.
       log.warn("cannot decide about a write", { error: messageOf(error) });
       if (response.headersSent) response.destroy();
       else response.writeHead(500, { "content-type": "text/plain" }).end(messageOf(error));
     });
   });
-  server.requestTimeout = MAX_MS;
-  server.headersTimeout = MAX_MS;
-  server.maxConnections = 256;
+  const onWhole = limitConnections(server);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
       reject(new FleetError("OPTION_INVALID", `cannot listen on ${address} (--webhook)`, { cause }));
@@ -60,16 +59,22 @@ export async function serveWebhook(
   };
 }
 
+interface Handlers {
+  readonly decide: (asked: Asked, signal: AbortSignal) => Promise<string | undefined>;
+  readonly onWhole: ReturnType<typeof limitConnections>;
+}
+
 async function serve(
   request: IncomingMessage,
   response: ServerResponse,
-  decide: (asked: Asked, signal: AbortSignal) => Promise<string | undefined>,
+  { decide, onWhole }: Handlers,
 ): Promise<void> {
   if (request.method !== "POST" || !request.url?.startsWith("/validate")) {
     response.writeHead(404).end();
     return;
   }
   const body = await read(request);
+  onWhole(request, response);
   const asked = body === undefined ? undefined : readReview(body);
   if (asked === undefined) {
     response

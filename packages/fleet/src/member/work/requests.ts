@@ -10,6 +10,8 @@ const TIMEOUT_MS = 35_000;
 /** Requests under way: fewer than the client allows, so that other controllers of the member have their turn. */
 const MAX_TOTAL = 12;
 const MAX_PER_LANE = 4;
+/** Lanes that are remembered as hanging. */
+const MAX_HANGING = 1000;
 
 interface Waiting {
   readonly lane: string;
@@ -45,12 +47,20 @@ export class Requests {
       this.#hanging.delete(lane);
       return response;
     } catch (error) {
-      if (hasCode(error, "TIMED_OUT")) this.#hanging.add(lane);
+      if (hasCode(error, "TIMED_OUT")) this.#hang(lane);
       else this.#hanging.delete(lane);
       throw error;
     } finally {
       this.#end(lane);
     }
+  }
+
+  /** Lanes are named after objects, which come and go: what hung first is forgotten. */
+  #hang(lane: string): void {
+    this.#hanging.delete(lane);
+    const [first] = this.#hanging;
+    if (this.#hanging.size >= MAX_HANGING && first !== undefined) this.#hanging.delete(first);
+    this.#hanging.add(lane);
   }
 
   /** @throws {FleetError} `TIMED_OUT` */

@@ -333,6 +333,12 @@ export const MAX_BASE_PORT = 65_535 - wireGuardPort(0, MAX_ORDINAL, 1);
 /** UDP port of a node's first WireGuard device for other nodes of its cluster; see `wireGuardPort`. */
 export const NODES_BASE_PORT = 4801;
 
+/** Servers of others listen on the ports below: no gateway does, and none is looked for there. */
+export const MIN_BASE_PORT = 1024;
+
+/** The last epoch of keys: names of their files have nine digits (`dataplane/node/keys.ts`). With a key each hour, 114,000 years. */
+export const MAX_KEY_EPOCH = 999_999_999;
+
 /** UDP port of a gateway's WireGuard device for remote gateways of ordinal `plane`, with the key of `epoch`. */
 export function wireGuardPort(basePort: number, plane: number, epoch: number): number {
   return basePort + 2 * plane + (epoch % 2);

@@ -20,8 +20,8 @@ const NO_ENGINE = "";
 export class Upgraders {
   readonly #parts: UpgraderParts;
   readonly #mailbox: MailboxUpgrader;
-  /** Operations that an engine on the hub cannot carry out, with the reason: by member and operation. */
-  readonly #refused = new Map<string, string>();
+  /** The last operation of each member that an engine on the hub could not carry out, with the reason. */
+  readonly #refused = new Map<string, { readonly id: string; readonly message: string }>();
 
   constructor(parts: UpgraderParts, { clusterUpgrades }: Pick<UpdateInformers, "clusterUpgrades">) {
     this.#parts = parts;
@@ -51,9 +51,9 @@ export class Upgraders {
       await using opened = await openClusterApi(this.#parts, engine, signal);
       const observed = await opened.upgrader.observe(operation, opened.signal);
       if (measure) Object.assign(observed, await this.#measurementsOf(name, engine, signal));
-      const message = this.#refused.get(keyOf(member, operation));
-      if (operation === undefined || message === undefined) return observed;
-      return { ...observed, operation: { id: operation.id, state: "Failed", message } };
+      const refused = this.#refused.get(name);
+      if (operation === undefined || refused?.id !== operation.id) return observed;
+      return { ...observed, operation: { ...refused, state: "Failed" } };
     } catch (error) {
       return { problem: `the state of the cluster cannot be read: ${messageOf(error)}` };
     }
@@ -85,7 +85,7 @@ export class Upgraders {
       return LOOK_MS;
     } catch (error) {
       if (!hasCode(error, "PRECONDITION_FAILED")) throw error;
-      this.#refused.set(keyOf(member, operation), messageOf(error));
+      this.#refused.set(member.name, { id: operation.id, message: messageOf(error) });
       return 0;
     }
   }
@@ -109,10 +109,7 @@ export class Upgraders {
 
   /** After a run. */
   async rest(member: string, signal: AbortSignal): Promise<void> {
+    this.#refused.delete(member);
     await this.#mailbox.rest(member, signal);
   }
-}
-
-function keyOf({ name }: UpdateMember, operation: UpgradeOperation | undefined): string {
-  return `${name} ${operation?.id ?? ""}`;
 }
