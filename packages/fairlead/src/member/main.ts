@@ -56,6 +56,10 @@ export function command(): Program {
       "report the namespaces of this cluster: ResourcePlacements then pick only clusters that have theirs",
       false,
     )
+    .option(
+      "--upgrade-image <repository>",
+      "image, without a tag, of Plans of the system-upgrade-controller; default: rancher/k3s-upgrade or rancher/rke2-upgrade",
+    )
     .option("--no-placement", "do not apply what placements on the hub select for this cluster")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
@@ -87,7 +91,7 @@ export function command(): Program {
             startupTaint: flags.startupTaint,
             compileHealth,
             address: { server: config.server, ...defined({ ca: config.ca }) },
-            ...defined({ nodeImage: flags.nodeImage }),
+            ...defined({ nodeImage: flags.nodeImage, upgradeImage: flags.upgradeImage }),
           };
           await runAgent({ local, connectHub, deps, ...options }, leading);
         });

@@ -66,6 +66,8 @@ export interface MemberOptions {
   readonly collectNamespaces?: boolean;
   /** Whether new pods wait for the agents of their nodes, as `StartupTaints` brings about. Default: false. */
   readonly startupTaint?: boolean;
+  /** Image, without a tag, of the upgrades by Plans of the system-upgrade-controller. Default: Rancher's, by the version. */
+  readonly upgradeImage?: string;
   /** How others reach the API server of this cluster. Default: not reported. */
   readonly address?: ClusterAddress;
   /**
@@ -131,6 +133,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     compileHealth: options.compileHealth,
     collectsNamespaces: options.collectNamespaces === true,
     hasStartupTaint: options.startupTaint === true,
+    upgradeImage: options.upgradeImage,
     address: options.address,
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,

@@ -47,6 +47,8 @@ export interface Session {
   readonly compileHealth: CompileHealth | undefined;
   /** Whether it reports the namespaces of the cluster. */
   readonly collectsNamespaces: boolean;
+  /** Image of Plans of the system-upgrade-controller, without a tag. Undefined: by the version. */
+  readonly upgradeImage: string | undefined;
   /** How others reach the API server of this cluster. Undefined: not known. */
   readonly address: ClusterAddress | undefined;
   readonly events: EventRecorder;

@@ -48,6 +48,8 @@ export interface AgentOptions {
   readonly collectNamespaces?: boolean;
   /** Whether new pods wait for the agents of their nodes, as `StartupTaints` brings about. Default: false. */
   readonly startupTaint?: boolean;
+  /** Image, without a tag, of the upgrades by Plans of the system-upgrade-controller. Default: Rancher's, by the version. */
+  readonly upgradeImage?: string;
   /** How others reach the API server of this cluster. Default: not reported. */
   readonly address?: ClusterAddress;
 }
@@ -235,6 +237,7 @@ async function runSession(
           address: options.address,
           collectNamespaces: options.collectNamespaces,
           startupTaint: options.startupTaint,
+          upgradeImage: options.upgradeImage,
           compileHealth: options.compileHealth,
         }),
       },

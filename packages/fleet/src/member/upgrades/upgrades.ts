@@ -157,7 +157,7 @@ async function carryOut(
     return before?.state;
   }
   const status = await attempt(operation, read, signal, async () => {
-    const upgrader = localUpgrader(engine, session.local, read);
+    const upgrader = localUpgrader(engine, session.local, read, session.upgradeImage);
     const observed = await upgrader.observe(operation, signal);
     if (observed.operation === undefined && (operation.stop === true || operation.withdrawn === true))
       return { ...observed, operation: { id: operation.id, state: "Failed", message: STOPPED_MESSAGE } };

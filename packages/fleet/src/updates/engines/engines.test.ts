@@ -76,7 +76,8 @@ function planHarness(): FakeHarness {
   return {
     client,
     writes: () => client.writes.length,
-    upgrader: () => new PlanUpgrader(client, "", () => Promise.resolve(structuredClone(state))),
+    upgrader: () =>
+      new PlanUpgrader(client, { asked: "", own: undefined }, () => Promise.resolve(structuredClone(state))),
     version: (it) => `${it}+k3s1`,
     async work(result) {
       for (const name of [PLAN_NAMES.controlPlane, PLAN_NAMES.nodes]) {
@@ -374,6 +375,39 @@ describe("Cluster API", () => {
     const other = new ClusterApiUpgrader(client, "clusters/b");
     await expect(other.start(images, signal)).rejects.toThrow("has no spec.topology");
   });
+});
+
+describe("the image of a Plan", () => {
+  async function imagesOf(engine: string, own?: string, version = "1.34.1+k3s1"): Promise<unknown[]> {
+    const client = new FakeKubeClient();
+    const upgrader = localUpgrader(engine, client, () => Promise.resolve({}), own);
+    const target = { type: "ControlPlaneOnly" as const, kubernetesVersion: version };
+    await upgrader.start({ id: "one", target }, signal);
+    return client.objects(PLANS).map((it) => it.spec.upgrade.image);
+  }
+  it("is that of the distribution, which the target version shows", async () => {
+    expect(await imagesOf("SystemUpgradeController")).toEqual(["rancher/k3s-upgrade"]);
+    expect(await imagesOf("SystemUpgradeController", undefined, "1.34.1+rke2r1")).toEqual([
+      "rancher/rke2-upgrade",
+    ]);
+  });
+  it("is that of the member, where it has one", async () => {
+    expect(await imagesOf("SystemUpgradeController", "mirror.example/k3s")).toEqual(["mirror.example/k3s"]);
+    expect(await imagesOf("SystemUpgradeController:mirror.example/k3s", "mirror.example/k3s")).toHaveLength(
+      1,
+    );
+  });
+  it.each([undefined, "mirror.example/k3s"])(
+    "is not chosen by the hub, where the member has %s",
+    async (own) => {
+      await expect(imagesOf("SystemUpgradeController:evil.example/root", own)).rejects.toMatchObject({
+        code: "PRECONDITION_FAILED",
+        message: expect.stringContaining(
+          'asks for image "evil.example/root", and this member upgrades with',
+        ) as unknown,
+      });
+    },
+  );
 });
 
 it("an engine that does not exist is refused with those that do", () => {

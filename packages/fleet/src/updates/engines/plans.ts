@@ -37,7 +37,8 @@ export interface Plan extends KubeObject {
 export const PLANS = resource<Plan>("upgrade.cattle.io/v1", "Plan", "plans");
 /** Where the controller runs, and its ServiceAccount. */
 export const PLANS_NAMESPACE = "system-upgrade";
-const DEFAULT_IMAGE = "rancher/k3s-upgrade";
+/** By the beginning of the build that a version has: "1.34.1+rke2r1". */
+const DEFAULT_IMAGES = { rke2: "rancher/rke2-upgrade", k3s: "rancher/k3s-upgrade" } as const;
 /** Nodes have this label by their kubelets. */
 const NO_NODE = { key: "kubernetes.io/hostname", operator: "DoesNotExist" as const };
 const CONTROL_PLANE_ROLE = "node-role.kubernetes.io/control-plane";
@@ -45,16 +46,26 @@ const CONTROL_PLANE_ROLE = "node-role.kubernetes.io/control-plane";
 /** The Plans of a cluster: nodes of the control plane first, which the Plan of the others waits for. */
 export const PLAN_NAMES = { controlPlane: "fairlead-control-plane", nodes: "fairlead-nodes" } as const;
 
+/**
+ * The image of an upgrade, without a tag. It runs with all rights on all nodes, so that the member names it, and the hub does not: a
+ * hub that asks for another is refused.
+ */
+export interface PlanImages {
+  /** What the hub asks for; "": nothing. */
+  readonly asked: string;
+  /** What the member has. Undefined: Rancher's, by the target version. */
+  readonly own: string | undefined;
+}
+
 /** Upgrades k3s and RKE2 by Plans of their system-upgrade-controller. */
 export class PlanUpgrader implements ClusterUpgrader {
   readonly #client: KubeClient;
-  readonly #image: string;
+  readonly #images: PlanImages;
   readonly #read: ReadCluster;
 
-  /** @param image - Of the upgrade, without a tag; "": that of k3s. */
-  constructor(client: KubeClient, image: string, read: ReadCluster) {
+  constructor(client: KubeClient, images: PlanImages, read: ReadCluster) {
     this.#client = client;
-    this.#image = image === "" ? DEFAULT_IMAGE : image;
+    this.#images = images;
     this.#read = read;
   }
 
@@ -95,12 +106,9 @@ export class PlanUpgrader implements ClusterUpgrader {
     signal: AbortSignal,
   ): Promise<void> {
     const { name, current, stops } = of;
-    const desired = planFor(name, {
-      id: operation.id,
-      version: versionOf(operation),
-      image: this.#image,
-      stops,
-    });
+    const version = versionOf(operation);
+    const image = imageOf(this.#images, version);
+    const desired = planFor(name, { id: operation.id, version, image, stops });
     await applyIfChanged(this.#client, PLANS, { current, desired, fieldManager: MEMBER_MANAGER, signal });
   }
 
@@ -132,6 +140,16 @@ function versionOf({ target: { type, kubernetesVersion = "" } }: UpgradeOperatio
       `the system-upgrade-controller needs a version with its build, such as ${kubernetesVersion}+k3s1`,
     );
   return `v${kubernetesVersion}`;
+}
+
+/** @throws {FleetError} `PRECONDITION_FAILED` if the hub asks for another image than that of the member. */
+function imageOf({ asked, own }: PlanImages, version: string): string {
+  const image = own ?? (version.includes("+rke2") ? DEFAULT_IMAGES.rke2 : DEFAULT_IMAGES.k3s);
+  if (asked === "" || asked === image) return image;
+  throw new FleetError(
+    "PRECONDITION_FAILED",
+    `annotation fairlead.dev/upgrader asks for image ${JSON.stringify(asked)}, and this member upgrades with ${image}: remove the image from the annotation, or set upgrades.image of the member's chart (fairlead member --upgrade-image)`,
+  );
 }
 
 function stateOf(
