@@ -2,7 +2,11 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
-import { CONFIG_MAPS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, type PolicyRule } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { requestToken } from "@fairlead/kube/client/token-request.ts";
+import { fixedCredentials } from "@fairlead/kube/config/config.ts";
 import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   APPLIED_WORKS,
@@ -293,5 +297,69 @@ describe("what a Work has no longer", () => {
     await eventuallyWork(bench, "leaves-again", isApplied);
     const back = await client.get(CONFIG_MAPS, objectKey("leaves", "c"));
     expect(back.metadata.ownerReferences).toMatchObject([{ name: "leaves-again" }]);
+  });
+});
+
+describe("a member that applies with a narrow role", () => {
+  const account = { namespace: "narrow", name: "agent" };
+  const role = objectKey(undefined, "narrow");
+  const rule = (apiGroup: string, resource: string, ...verbs: string[]): PolicyRule => ({
+    apiGroups: [apiGroup],
+    resources: [resource],
+    verbs,
+  });
+  const rules = [
+    rule("", "namespaces", "get", "list", "watch", "create", "patch", "update"),
+    rule("placement.kubernetes-fleet.io", "*", "*"),
+  ];
+  const settings: readonly [string, object][] = [
+    ["plain", { labels: { team: "a" } }],
+    ["pods", { labels: { "pod-security.kubernetes.io/enforce": "privileged" } }],
+    ["attached", { labels: { "fairlead.dev/attach": "true" } }],
+    ["logged", { annotations: { "fairlead.dev/flow-log": "all" } }],
+    ["global", { annotations: { "clustermesh.cilium.io/global": "true" } }],
+  ];
+  let local: KubeClient;
+  beforeAll(async () => {
+    const { client, config } = bench.member;
+    await client.create(NAMESPACES, { metadata: { name: account.namespace } });
+    await client.create(SERVICE_ACCOUNTS, { metadata: account });
+    await client.create(CLUSTER_ROLES, { metadata: { name: "narrow" }, rules });
+    await client.create(CLUSTER_ROLE_BINDINGS, {
+      metadata: { name: "narrow" },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "narrow" },
+      subjects: [{ kind: "ServiceAccount", ...account }],
+    });
+    const token = await requestToken(client, { ...account, seconds: 3600 }, AbortSignal.timeout(10_000));
+    local = connect({ ...config, credentials: fixedCredentials({ token }) }, testDeps("narrow"));
+    await bench.restart({ local });
+  });
+  afterAll(async () => {
+    await bench.restart();
+    await local[Symbol.asyncDispose]();
+  });
+
+  it("takes settings that decide what a Namespace may do only if the role has verb administer", async () => {
+    const namespaceWith = ([name, more]: readonly [string, object]): object => ({
+      apiVersion: "v1",
+      kind: "Namespace",
+      metadata: { name: `narrow-${name}`, ...more },
+    });
+    await place(workOf("narrow", settings.map(namespaceWith)));
+    const refused = await eventuallyWork(bench, "narrow", (it) => conditionOf(it, "Applied") !== "");
+    expect(settings.map((_, at) => reasonOf(refused, at))).toEqual([
+      "Applied",
+      ...Array<string>(4).fill("ManifestApplyFailed"),
+    ]);
+    expect(manifestOf(refused, 1).conditions?.[0]?.message).toBe(
+      "Namespace narrow-pods has pod-security.kubernetes.io/enforce, and the role with which this member applies objects lacks the verb administer on namespaces: remove the setting, or add the verb to the role",
+    );
+    const { client } = bench.member;
+    expect(await client.find(NAMESPACES, objectKey(undefined, "narrow-pods"))).toBeUndefined();
+    await client.mergePatch(CLUSTER_ROLES, role, { rules: [...rules, rule("", "namespaces", "administer")] });
+    await bench.restart({ local });
+    await eventuallyWork(bench, "narrow", isApplied);
+    const { metadata } = await client.get(NAMESPACES, objectKey(undefined, "narrow-pods"));
+    expect(metadata.labels).toMatchObject({ "pod-security.kubernetes.io/enforce": "privileged" });
   });
 });

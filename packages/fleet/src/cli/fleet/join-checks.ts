@@ -24,7 +24,8 @@ import {
   ROLES,
 } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
-import { checkPermissions, type Needed } from "./checks/permissions.ts";
+import { checkPermissions } from "./checks/permissions.ts";
+import type { AccessAttributes } from "@fairlead/kube/client/access-review.ts";
 import { type Cidrs, judgeCidrs } from "./checks/cidrs.ts";
 import { judgeClocks, readSkew } from "./checks/clock.ts";
 import type { CheckName, Finding } from "./checks/finding.ts";
@@ -49,13 +50,13 @@ const ADD = ["get", "create", "patch"];
 
 function needed(
   verbs: readonly string[],
-  of: Needed["of"],
-  more: Omit<Needed, "verb" | "of"> = {},
-): Needed[] {
+  of: AccessAttributes["of"],
+  more: Omit<AccessAttributes, "verb" | "of"> = {},
+): AccessAttributes[] {
   return verbs.map((verb) => ({ verb, of, ...more }));
 }
 
-function neededOnHub({ name, identity }: JoinOptions): readonly Needed[] {
+function neededOnHub({ name, identity }: JoinOptions): readonly AccessAttributes[] {
   const namespace = FLEET_SYSTEM_NAMESPACE;
   const forCertificates = [
     ...needed(["get", "create", "delete"], SERVICE_ACCOUNTS, { namespace }),
@@ -80,7 +81,7 @@ function neededOnHub({ name, identity }: JoinOptions): readonly Needed[] {
   ];
 }
 
-function neededOnMember({ install, probeImage }: JoinOptions): readonly Needed[] {
+function neededOnMember({ install, probeImage }: JoinOptions): readonly AccessAttributes[] {
   const namespace = FLEET_SYSTEM_NAMESPACE;
   const toInstall = [
     ...needed(CHANGE, CLUSTER_ROLES),

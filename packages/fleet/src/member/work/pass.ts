@@ -3,9 +3,11 @@ import { jsonKey } from "@fairlead/base/json.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import { isPermitted } from "@fairlead/kube/client/access-review.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { ReconcileResult } from "@fairlead/kube/types.ts";
 import { type Processed, workStatus } from "#placement/work/conditions.ts";
+import { GUARD, guardedSetting } from "#placement/work/guarded.ts";
 import { identifierOf, idOf, type Manifest, nameOf } from "#placement/work/manifest.ts";
 import { isApplied, isDiffReported, type Result, type ResultReason } from "#placement/work/result.ts";
 import { retryDelayMs } from "#placement/work/retry.ts";
@@ -13,7 +15,7 @@ import { inWaves } from "#placement/work/waves.ts";
 import { record, type Recorded, recordedOf, release } from "./applied-work.ts";
 import { knownStatus, type Remembered, type WorkMemory } from "./memory.ts";
 import { keyOfTarget, type Target, type WorkPass } from "./parts.ts";
-import { processTarget } from "./process.ts";
+import { type Outcome, processTarget } from "./process.ts";
 import { prioritiesOf } from "./sharing.ts";
 import { said } from "./said.ts";
 import { WorkMetrics } from "./metrics.ts";
@@ -59,6 +61,7 @@ class Run {
   readonly #missing = new Set<string>();
   /** What could not be removed. */
   #remaining: readonly string[] = [];
+  #mayAdminister: Promise<boolean> | undefined;
   /** What failed is tried again now, although nothing is known to have changed. */
   #isDue: boolean;
 
@@ -172,11 +175,31 @@ class Run {
     if (known !== undefined && known.inputs === inputs && this.#isUnchanged(known, version))
       return known.outcome.result;
     const history = known?.inputs === inputs ? known.outcome : {};
-    const outcome = await processTarget(this.#pass, target, history);
+    const outcome = (await this.#refusalOf(manifest)) ?? (await processTarget(this.#pass, target, history));
     this.#memory.outcomes.set(manifest.id, { inputs, outcome: { ...outcome, object: bare(outcome.object) } });
     // What later waves lack may be there now.
     if (known?.outcome.object === undefined && outcome.object !== undefined) this.#isDue = true;
     return outcome.result;
+  }
+
+  /** Refuses settings of a Namespace for which the role that objects are applied with does not suffice. */
+  async #refusalOf(manifest: Manifest): Promise<Outcome | undefined> {
+    const setting = this.#isReportDiff ? undefined : guardedSetting(manifest);
+    if (setting === undefined) return undefined;
+    const { session, signal } = this.#pass;
+    this.#mayAdminister ??= isPermitted(session.local, GUARD, signal);
+    const refused = (why: string): Outcome => ({
+      result: failure("ManifestApplyFailed", `${nameOf(manifest)} has ${setting}, and ${why}`),
+      object: undefined,
+    });
+    try {
+      if (await this.#mayAdminister) return undefined;
+    } catch (error) {
+      return refused(`the member cannot find out whether it may set that: ${said(error)}`);
+    }
+    return refused(
+      "the role with which this member applies objects lacks the verb administer on namespaces: remove the setting, or add the verb to the role",
+    );
   }
 
   /** Whether nothing happened since: the watch shows the object as it was then. What failed is tried again when it is due. */

@@ -34,6 +34,14 @@ describe("what is placed of an object", () => {
       object(KINDS.deployment, "x"),
     );
   });
+  it("leaves out which members the hub trusts with a Namespace, and keeps its settings for members", () => {
+    const kept = { "fairlead.dev/flow-log": "all" };
+    const annotations = { ...kept, "fairlead.dev/allowed-exporters": "a", "fairlead.dev/member-user": "u" };
+    const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name: "x", annotations } };
+    expect(cleaned(namespace).metadata.annotations).toEqual(kept);
+    const other = object(KINDS.configMap, "x", { metadata: { annotations } });
+    expect(cleaned(other).metadata.annotations).toEqual(annotations);
+  });
   it("leaves addresses and node ports of a Service out, and keeps None", () => {
     const spec = {
       clusterIP: "10.0.0.1",

@@ -1,5 +1,11 @@
 import { isObject, own } from "@fairlead/base/json.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import {
+  ALLOWED_EXPORTERS_ANNOTATION,
+  ALLOWED_IMPORTERS_ANNOTATION,
+  MEMBER_GROUP_ANNOTATION,
+  MEMBER_USER_ANNOTATION,
+} from "#api/fairlead.dev/names.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -18,6 +24,14 @@ const HUB_ANNOTATIONS = new Set([
   "kubectl.kubernetes.io/last-applied-configuration",
   "deployment.kubernetes.io/revision",
 ]);
+/** Of a Namespace: which members the hub trusts with it. */
+const HUB_NAMESPACE_ANNOTATIONS = new Set([
+  ...HUB_ANNOTATIONS,
+  ALLOWED_EXPORTERS_ANNOTATION,
+  ALLOWED_IMPORTERS_ANNOTATION,
+  MEMBER_GROUP_ANNOTATION,
+  MEMBER_USER_ANNOTATION,
+]);
 /** Labels that the API server gives to the pods of a Job that says nothing of its selector. */
 const JOB_LABELS = new Set([
   "controller-uid",
@@ -35,10 +49,11 @@ export function cleaned(object: KubeObject): KubeObject {
   return result as unknown as KubeObject;
 }
 
-function cleanedMetadata({ metadata }: KubeObject): Fields {
+function cleanedMetadata({ apiVersion, kind, metadata }: KubeObject): Fields {
   const result = without(metadata as unknown as Fields, HUB_METADATA);
   if (metadata.annotations === undefined) return result;
-  return withOptional(result, "annotations", without(metadata.annotations, HUB_ANNOTATIONS));
+  const dropped = apiVersion === "v1" && kind === "Namespace" ? HUB_NAMESPACE_ANNOTATIONS : HUB_ANNOTATIONS;
+  return withOptional(result, "annotations", without(metadata.annotations, dropped));
 }
 
 function cleanedSpec(kind: string, spec: Fields): Fields {
