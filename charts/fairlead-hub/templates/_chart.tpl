@@ -41,6 +41,9 @@ hub
 {{- with .owner }}
 - --traffic-owner={{ . }}
 {{- end }}
+{{- with .privateRanges }}
+- --traffic-private-ranges={{ . | join "," }}
+{{- end }}
 {{- if eq (include "fairlead.updates" .) "true" }}
 - --rfc2136-server={{ required "trafficManager.rfc2136.server must be set with provider rfc2136" .rfc2136.server }}
 {{- $_ := required "trafficManager.rfc2136.keySecret must be set with provider rfc2136" .rfc2136.keySecret }}

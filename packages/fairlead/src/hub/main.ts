@@ -32,6 +32,7 @@ import {
   RFC2136_SERVER_FLAG,
   trafficManagerOf,
   TRAFFIC_OWNER_FLAG,
+  TRAFFIC_PRIVATE_FLAG,
   TRAFFIC_PROVIDER_FLAG,
   TRAFFIC_TTL_FLAG,
   TRAFFIC_ZONE_FLAG,
@@ -67,6 +68,7 @@ export function command(): Program {
     .option(...TRAFFIC_ZONE_FLAG)
     .option(...TRAFFIC_TTL_FLAG)
     .option(...TRAFFIC_OWNER_FLAG)
+    .option(...TRAFFIC_PRIVATE_FLAG)
     .option(...RFC2136_SERVER_FLAG)
     .option(...RFC2136_KEY_FLAG)
     .option("--no-placement", "do not place resources on members; another program may do it")

@@ -1,5 +1,9 @@
 import { readFileSync } from "node:fs";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
+import { type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { TrafficProvider } from "@fairlead/fleet/hub/traffic-manager/provider.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { HubOptions } from "@fairlead/fleet/hub/hub.ts";
 import { createClusterSetProvider } from "@fairlead/fleet/hub/traffic-manager/providers/clusterset.ts";
 import { Primary } from "@fairlead/fleet/hub/traffic-manager/providers/rfc2136/exchange.ts";
@@ -15,6 +19,7 @@ export interface TrafficFlags {
   readonly trafficZone: string;
   readonly trafficTtl: string;
   readonly trafficOwner?: string | undefined;
+  readonly trafficPrivateRanges?: string | undefined;
   readonly rfc2136Server?: string | undefined;
   readonly rfc2136KeyFile?: string | undefined;
 }
@@ -35,6 +40,10 @@ export const TRAFFIC_OWNER_FLAG = [
   "--traffic-owner <name>",
   "owner of these names in a shared zone; default: the UID of the hub's kube-system namespace",
 ] as const;
+export const TRAFFIC_PRIVATE_FLAG = [
+  "--traffic-private-ranges <cidrs>",
+  "private networks with load balancers that the hub checks and publishes, separated by commas, or none; default: all",
+] as const;
 export const RFC2136_SERVER_FLAG = [
   "--rfc2136-server <host:port>",
   "server for dynamic updates of the zone",
@@ -48,13 +57,16 @@ export const RFC2136_KEY_FLAG = [
 export function trafficManagerOf(flags: TrafficFlags): HubOptions["trafficManager"] {
   const ttlSeconds = parseWhole("--traffic-ttl", flags.trafficTtl, { min: 1, max: 3600 });
   const zone = parseTrafficZone(flags.trafficZone);
+  const common = { ttlSeconds, privateRanges: parseRanges(flags.trafficPrivateRanges) };
   switch (flags.trafficProvider) {
     case "none":
       return undefined;
     case "clusterset":
-      return (client, deps) => ({ provider: createClusterSetProvider(client, { zone }, deps), ttlSeconds });
-    case "rfc2136":
-      return updating(flags, { zone, ttlSeconds });
+      return (client, deps) => ({ provider: createClusterSetProvider(client, { zone }, deps), ...common });
+    case "rfc2136": {
+      const provider = updating(flags, zone);
+      return (client, deps) => ({ provider: provider(client, deps), ...common });
+    }
     default:
       throw new FleetError(
         "OPTION_INVALID",
@@ -63,10 +75,23 @@ export function trafficManagerOf(flags: TrafficFlags): HubOptions["trafficManage
   }
 }
 
+function parseRanges(text: string | undefined): readonly Prefix[] | undefined {
+  if (text === undefined || text === "") return undefined;
+  if (text === "none") return [];
+  return text.split(",").map((it) => {
+    const range = tryParsePrefix(it.trim());
+    if (range !== undefined) return range;
+    throw new FleetError(
+      "OPTION_INVALID",
+      `--traffic-private-ranges must be networks such as 10.1.0.0/16, or none, got ${JSON.stringify(it)}`,
+    );
+  });
+}
+
 function updating(
   { rfc2136Server, rfc2136KeyFile, trafficOwner }: TrafficFlags,
-  { zone, ttlSeconds }: { readonly zone: string; readonly ttlSeconds: number },
-): HubOptions["trafficManager"] {
+  zone: string,
+): (client: KubeClient, deps: RuntimeDeps) => TrafficProvider {
   if (rfc2136Server === undefined || rfc2136KeyFile === undefined)
     throw new FleetError(
       "OPTION_INVALID",
@@ -77,7 +102,7 @@ function updating(
   const owner = trafficOwner === undefined ? {} : { owner: parseOwner(trafficOwner) };
   return (client, deps) => {
     const primary = new Primary({ ...server, key }, deps.clock);
-    return { provider: createRfc2136Provider(client, { primary, zone, ...owner }, deps), ttlSeconds };
+    return createRfc2136Provider(client, { primary, zone, ...owner }, deps);
   };
 }
 

@@ -2,23 +2,27 @@ import { isDrainChanged } from "#domain/drain.ts";
 import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { both, watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { type HubInformers, serviceOfExport } from "../informers.ts";
 import { createStatusGauges } from "./gauges.ts";
-import { type Check, checkEndpoint } from "./health/checks.ts";
+import { type Check, createCheck } from "./health/checks.ts";
 import { HealthMonitor } from "./health/monitor.ts";
 import { createTrafficInformers, profileOf, type TrafficInformers } from "./informers.ts";
 import { labelOf } from "./profile.ts";
 import type { TrafficProvider } from "./provider.ts";
 import { reconcileProfile } from "./reconcile.ts";
 import { StatusWriter } from "./status.ts";
+import { permittedTargets } from "./targets.ts";
 
 export interface TrafficManagerOptions {
   readonly provider: TrafficProvider;
   /** How long answers may be kept. Azure Traffic Manager's is 60. */
   readonly ttlSeconds: number;
+  /** The private networks in which load balancers may be. Default: all. */
+  readonly privateRanges?: readonly Prefix[] | undefined;
   /** Default: real connections. */
   readonly check?: Check;
 }
@@ -35,13 +39,14 @@ export function createTrafficManager(
 ): Controller {
   const { client, informers, deps } = parts;
   const { provider, ttlSeconds } = options;
+  const permits = permittedTargets(options.privateRanges);
   const traffic = createTrafficInformers(client, deps);
   const gauges = createStatusGauges(deps);
   const status = new StatusWriter(parts, gauges);
   const stack = new AsyncDisposableStack();
   stack.use(provider);
   const health = stack.use(
-    new HealthMonitor(options.check ?? checkEndpoint, (profile) => controller.enqueue(profile), deps),
+    new HealthMonitor(options.check ?? createCheck(permits), (profile) => controller.enqueue(profile), deps),
   );
   const ofService = (service: ObjectKey): ObjectKey[] =>
     [...traffic.backends.store.byIndex("service", service)].map(profileOf);
@@ -52,7 +57,7 @@ export function createTrafficManager(
       name: "hub-traffic-manager",
       reconcile: (key, signal) =>
         reconcileProfile(
-          { client, informers, traffic, provider, health, status, ttlSeconds, deps },
+          { client, informers, traffic, provider, health, status, ttlSeconds, permits, deps },
           key,
           signal,
         ),

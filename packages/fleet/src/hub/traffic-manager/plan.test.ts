@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { InternalServiceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { TrafficManagerBackend } from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 import { type BackendsView, planBackends } from "./plan.ts";
+import { permittedTargets } from "./targets.ts";
 
 type Facts = Partial<InternalServiceExportSpec>;
 
@@ -35,6 +36,7 @@ function view(exports: Readonly<Record<string, Facts>>, more: Partial<BackendsVi
         spec: { ports: [], serviceReference: {} as never, ...facts },
       })),
     drain: () => undefined,
+    permits: permittedTargets([]),
     health: () => "Online",
     ...more,
   };
@@ -148,7 +150,12 @@ describe("a backend", () => {
     [
       "with an address that is not a host address",
       { type: "LoadBalancer", loadBalancerIngress: [{ ip: "169.254.169.254" }] },
-      "no address yet",
+      "no address to which this hub connects",
+    ],
+    [
+      "with an address of a private network that is not permitted",
+      { type: "LoadBalancer", loadBalancerIngress: [{ ip: "10.96.0.1" }] },
+      "no address to which this hub connects: see --traffic-private-ranges",
     ],
     [
       "with a domain that leads to the hub itself",

@@ -15,8 +15,8 @@ import type {
 } from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import { isEndpointAddress } from "@fairlead/base/netaddr/special.ts";
 import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import type { PermitsTarget } from "./targets.ts";
 
 /** Computes the endpoints of a profile, and the conditions of its backends. Pure. */
 
@@ -25,6 +25,7 @@ export interface BackendsView {
   readonly serviceImport: (name: string) => FleetServiceImport | undefined;
   readonly exports: (name: string) => readonly InternalServiceExport[];
   readonly drain: (cluster: string) => DrainMode | undefined;
+  readonly permits: PermitsTarget;
   readonly health: (endpoint: string) => EndpointHealth;
 }
 
@@ -88,7 +89,9 @@ function planBackend(view: BackendsView, backend: TrafficManagerBackend): Planne
   const missing = clusters.find((cluster) => exports.get(cluster) === undefined);
   if (missing !== undefined)
     return none(pending(`the export of service ${service} from cluster ${missing} is not there yet`));
-  const candidates = clusters.toSorted(byText).map((cluster) => readCandidate(cluster, exports.get(cluster)));
+  const candidates = clusters
+    .toSorted(byText)
+    .map((cluster) => readCandidate(cluster, exports.get(cluster), view.permits));
   const endpoints = share(view, backend, candidates);
   const problems = candidates.filter((it) => it.problem !== undefined);
   return { backend, endpoints, accepted: withRemark(judge(endpoints, problems), backend) };
@@ -103,8 +106,12 @@ interface Candidate {
   readonly problem: string | undefined;
 }
 
-function readCandidate(cluster: string, spec: InternalServiceExportSpec | undefined): Candidate {
-  const destination = destinationOf(spec);
+function readCandidate(
+  cluster: string,
+  spec: InternalServiceExportSpec | undefined,
+  permits: PermitsTarget,
+): Candidate {
+  const destination = destinationOf(spec, permits);
   return {
     cluster,
     weight: spec?.weight ?? 1,
@@ -125,18 +132,23 @@ function findProblem(
   if (addresses !== undefined || hostname !== undefined) return undefined;
   if (spec.loadBalancerIngress === undefined && spec.publicIPResourceID !== undefined)
     return "its agent reports the resource of the public address and not the address; Fairlead's agent reports both";
-  return "its load balancer has no address yet";
+  return (spec.loadBalancerIngress ?? []).some((it) => it.ip !== undefined)
+    ? "its load balancer has no address to which this hub connects: see --traffic-private-ranges (trafficManager.privateRanges of its chart)"
+    : "its load balancer has no address yet";
 }
 
 /** Each is probed. More than load balancers have. */
 const MAX_INGRESS = 16;
 
 /** A mailbox is not trusted: an address that is not a host address is neither probed nor published. */
-function destinationOf(spec: InternalServiceExportSpec | undefined): Candidate["destination"] {
+function destinationOf(
+  spec: InternalServiceExportSpec | undefined,
+  permits: PermitsTarget,
+): Candidate["destination"] {
   const ingress = (spec?.loadBalancerIngress ?? []).slice(0, MAX_INGRESS);
   const addresses = ingress.flatMap(({ ip }) => {
     const address = ip === undefined ? undefined : tryParseAddress(ip);
-    return address !== undefined && isEndpointAddress(address) ? [formatAddress(address)] : [];
+    return address !== undefined && permits(address) ? [formatAddress(address)] : [];
   });
   if (addresses.length > 0) return { addresses: [...new Set(addresses)].toSorted(byText) };
   const hostname = ingress.find(({ hostname: name }) => name !== undefined && isHostname(name))?.hostname;

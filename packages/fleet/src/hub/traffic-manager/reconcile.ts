@@ -20,6 +20,7 @@ import { invalid, pending, planBackends, type PlannedBackend } from "./plan.ts";
 import { labelOf, monitorOf, nameProblem, programmed } from "./profile.ts";
 import type { TrafficProvider } from "./provider.ts";
 import type { StatusWriter } from "./status.ts";
+import type { PermitsTarget } from "./targets.ts";
 
 export interface TrafficParts {
   readonly client: KubeClient;
@@ -30,6 +31,7 @@ export interface TrafficParts {
   readonly status: StatusWriter;
   /** How long answers may be kept. */
   readonly ttlSeconds: number;
+  readonly permits: PermitsTarget;
   readonly deps: RuntimeDeps;
 }
 
@@ -78,7 +80,7 @@ function splitName(key: ObjectKey): { readonly namespace: string; readonly name:
 }
 
 function viewOf(
-  { informers, health }: TrafficParts,
+  { informers, health, permits }: TrafficParts,
   { metadata: { namespace } }: TrafficManagerProfile,
   backends: readonly TrafficManagerBackend[],
 ): Parameters<typeof planBackends>[0] {
@@ -93,6 +95,7 @@ function viewOf(
       const member = informers.members.store.get(objectKey(undefined, cluster));
       return member === undefined ? undefined : drainModeOf(member);
     },
+    permits,
     health: (endpoint) => health.healthOf(endpoint, last.get(endpoint)),
   };
 }

@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { LAST_APPLIED_ANNOTATION, SPEC_HASH_ANNOTATION } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { openEnvelope } from "../works/envelopes.ts";
 import { diffObjects, MAX_DETAILS } from "./diff.ts";
+import { readManifests } from "./manifest.ts";
+
+const KUBECTL = "kubectl.kubernetes.io/last-applied-configuration";
 
 const object = (more: object, metadata: object = {}): KubeObject => ({
   apiVersion: "v1",
@@ -82,6 +86,36 @@ describe("the differences of an object", () => {
         (a, b) => found.findIndex((it) => it.path === a.path) - found.findIndex((it) => it.path === b.path),
       ),
     );
+  });
+
+  it.each([
+    ["data", { data: { password: "aHVudGVyMg==" } }, {}],
+    ["stringData", { stringData: { password: "hunter2" } }, {}],
+    ["the copy of kubectl", {}, { annotations: { [KUBECTL]: '{"data":{"password":"aHVudGVyMg=="}}' } }],
+    ["an annotation", {}, { annotations: { note: "hunter2 aHVudGVyMg==" } }],
+    ["a label", {}, { labels: { note: "hunter2" } }],
+    ["a type", { type: "example.com/hunter2" }, {}],
+  ])("show no %s of a Secret of an envelope, on whichever side it is", (_, more, metadata) => {
+    const text = JSON.stringify({ ...object(more, { namespace: "shop", ...metadata }), kind: "Secret" });
+    const box = object(
+      { data: { x: text } },
+      { namespace: "shop", annotations: { "kubernetes-fleet.io/envelope-configmap": "true" } },
+    );
+    const [secret] = readManifests(openEnvelope(box).manifests).manifests;
+    const empty = { ...object({}, { namespace: "shop" }), kind: "Secret" };
+    const found = [
+      diffObjects(secret?.object ?? empty, empty),
+      diffObjects(empty, secret?.object ?? empty),
+      diffObjects(JSON.parse(text) as KubeObject, empty),
+    ];
+    expect(JSON.stringify(found)).not.toMatch(/hunter2|aHVudGVyMg/);
+  });
+
+  it("leave out the copy that kubectl keeps in an object of the member, which may have what was removed", () => {
+    const applied = { annotations: { [KUBECTL]: '{"spec":{"password":"hunter2"}}', note: "1" } };
+    expect(diffObjects(object({}, applied), object({}))).toEqual([
+      { path: "/metadata/annotations", valueInMember: '{"note":"1"}' },
+    ]);
   });
 
   it("are bounded in number and length", () => {

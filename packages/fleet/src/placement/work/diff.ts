@@ -24,13 +24,16 @@ export function diffObjects(inMember: KubeObject, inHub: KubeObject, max = MAX_D
   return details;
 }
 
+/** Has a copy of the object as a user of the member applied it, also of what is not there any more. */
+const KUBECTL_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration";
 const COMPARED_METADATA = ["name", "namespace", "labels", "annotations", "finalizers"] as const;
 
-/** Without what the member's server and the applier write. */
+/** Without what the member's server, kubectl and the applier write. */
 function comparable(object: KubeObject): Record<string, unknown> {
   const { status: _, metadata, ...rest } = object as KubeObject & { status?: unknown };
   const kept = Object.fromEntries(COMPARED_METADATA.map((key) => [key, metadata[key]]));
-  return { ...rest, metadata: { ...kept, annotations: withoutOwn(metadata.annotations) } };
+  const { [KUBECTL_ANNOTATION]: _copy, ...annotations } = metadata.annotations ?? {};
+  return { ...rest, metadata: { ...kept, annotations: withoutOwn(annotations) } };
 }
 
 interface Found {

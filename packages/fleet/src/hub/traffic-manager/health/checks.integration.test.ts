@@ -6,8 +6,10 @@ import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { issueAuthority, issueServerCertificate } from "@fairlead/base/pki/issue.ts";
 import { type Monitor, monitorOf } from "../profile.ts";
-import { checkEndpoint } from "./checks.ts";
+import { createCheck } from "./checks.ts";
 
+/** Its servers are on this machine. */
+const checkEndpoint = createCheck(() => true);
 const never = new AbortController().signal;
 const monitor = (more: Partial<Monitor>): Monitor => ({
   ...monitorOf({ metadata: { name: "web" }, spec: { resourceGroup: "any" } }),

@@ -1,6 +1,7 @@
 import { createServer } from "node:net";
 import { describe, expect, it } from "vitest";
-import { checkEndpoint } from "./checks.ts";
+import { permittedTargets } from "../targets.ts";
+import { createCheck } from "./checks.ts";
 
 describe("a host that is checked by its name", () => {
   it("is not an endpoint if the name resolves to this machine", async () => {
@@ -18,7 +19,9 @@ describe("a host that is checked by its name", () => {
       customHeaders: [],
     };
     const { signal } = new AbortController();
-    expect(await checkEndpoint("localhost", monitor, signal)).toBe(false);
-    expect(await checkEndpoint("127.0.0.1", monitor, signal)).toBe(true);
+    for (const host of ["localhost", "127.0.0.1"]) {
+      expect(await createCheck(permittedTargets())(host, monitor, signal)).toBe(false);
+      expect(await createCheck(() => true)(host, monitor, signal)).toBe(true);
+    }
   });
 });
