@@ -22,6 +22,7 @@ import {
   RESOURCE_SNAPSHOTS,
   type ResourceBinding,
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { type Work, WORKS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 
@@ -145,11 +146,60 @@ function place(hub: KubeClient, scope: (typeof SCOPES)[number], namespace: strin
   });
 }
 
+/** Namespace "fine": what is in an envelope of the tenant's, and an override that means the Namespace itself. */
+async function ownNamespace(client: KubeClient): Promise<void> {
+  const namespace = "fine";
+  const binding = (name: string, subject: object): KubeObject =>
+    ({
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "RoleBinding",
+      metadata: { namespace, name },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "admin" },
+      subjects: [subject],
+    }) as KubeObject;
+  await client.create(RESOURCE_ENVELOPES, {
+    metadata: { namespace, name: "roles" },
+    data: {
+      own: binding("own", { apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "eve" }),
+      agent: binding("agent", {
+        apiGroup: "rbac.authorization.k8s.io",
+        kind: "User",
+        name: "system:serviceaccount:fleet-system:fairlead-member",
+      }),
+    },
+  });
+  await client.create(RESOURCE_OVERRIDES, {
+    metadata: { namespace, name: "namespace" },
+    spec: {
+      resourceSelectors: [{ group: "", version: "v1", kind: "Namespace", name: namespace }],
+      policy: {
+        overrideRules: [
+          {
+            clusterSelector: { clusterSelectorTerms: [] },
+            jsonPatchOverrides: [
+              {
+                op: "add",
+                path: "/metadata/labels",
+                value: { "pod-security.kubernetes.io/enforce": "privileged" },
+              },
+            ],
+          },
+        ],
+      },
+    },
+  });
+}
+
 const keyOfBinding = ({ metadata }: ResourceBinding): string =>
   metadata.namespace ?? metadata.labels?.["kubernetes-fleet.io/parent-CRP"] ?? "";
 const outcomeOf = ({ status }: ResourceBinding): Condition | undefined =>
   status?.conditions?.find(
     (it) => it.type === "WorkSynchronized" || (it.type === "Overridden" && it.status === "False"),
+  );
+
+const messagesOf = ({ status }: Work): string[] =>
+  (status?.manifestConditions ?? []).flatMap((it) =>
+    (it.conditions ?? []).map(({ message }) => message ?? ""),
   );
 
 beforeAll(async () => {
@@ -166,6 +216,7 @@ beforeAll(async () => {
     kind: "ConfigMap",
     metadata: { namespace: "fine", name: "inner" },
   });
+  await ownNamespace(eve);
   await place(hub, "ClusterResourcePlacement", "fine");
   const decided = (all: readonly ResourceBinding[], scope: (typeof SCOPES)[number]): boolean => {
     for (const it of all) if (outcomeOf(it) !== undefined) bindings.set(keyOfBinding(it), it);
@@ -201,6 +252,28 @@ describe("a tenant of one namespace of the hub", () => {
   );
   it("places objects of the namespace in a ConfigMap, where the hub opens ConfigMaps", async () => {
     await eventuallyOne(fleet.client("a"), CONFIG_MAPS, objectKey("fine", "inner"), () => true);
+  });
+  it("gives roles of the namespace to users, and to no account of the cluster or of Fairlead", async () => {
+    const member = fleet.client("a");
+    await eventuallyOne(member, ROLE_BINDINGS, objectKey("fine", "own"), () => true);
+    const works = await eventually(fleet.client("hub"), WORKS, (all) =>
+      all.some((it) =>
+        messagesOf(it).some((text) =>
+          text.includes("gives rights to User system:serviceaccount:fleet-system:"),
+        ),
+      ),
+    );
+    expect(works.length).toBeGreaterThan(0);
+    expect(await member.find(ROLE_BINDINGS, objectKey("fine", "agent"))).toBeUndefined();
+  });
+  it("changes no label of the Namespace itself by a ResourceOverride", async () => {
+    const found = await eventuallyOne(
+      fleet.client("a"),
+      NAMESPACES,
+      objectKey(undefined, "fine"),
+      () => true,
+    );
+    expect(Object.keys(found.metadata.labels ?? {})).toEqual(["kubernetes.io/metadata.name"]);
   });
   it("places nothing of a wider scope by a snapshot and a binding of her own making", async () => {
     const labels = {

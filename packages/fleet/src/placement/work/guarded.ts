@@ -10,7 +10,7 @@ export const GUARD = { verb: "administer", of: { group: "", plural: "namespaces"
 
 const PREFIXES = ["pod-security.kubernetes.io/", "fairlead.dev/"];
 
-/** The first guarded label or annotation; undefined if there is none. */
+/** Returns the first guarded label or annotation, if the manifest has one. */
 export function guardedSetting({
   group,
   kind,
