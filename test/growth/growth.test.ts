@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestServer, type TestServer } from "../../packages/apiserver/test/support.ts";
+import type { PolicyDraft } from "@fairlead/fleet/dataplane/policy/policy-draft.ts";
 import { DECODERS } from "./decoders.ts";
 import { type Growth, growthOf, isLinear } from "./measure.ts";
+import { POLICIES } from "./policies.ts";
 import { REQUESTS } from "./requests.ts";
 
 /** `npm run test:full` takes each input up to its limit; otherwise it is as long as shows what grows beyond its length. */
@@ -35,6 +37,25 @@ describe("the time of every parser is linear in the length of its text", () => {
         }
       };
       expectLinear(await growthOf(decoder, Math.min(decoder.limit, LENGTH), attempt));
+    },
+    TIMEOUT_MS,
+  );
+});
+
+describe("the time that a node takes for a policy is linear in its length", () => {
+  it.each(POLICIES.filter((it) => IS_FULL || !it.isSlow))(
+    "$name",
+    async ({ make, limit, run }) => {
+      const sizes = new Map<string | Buffer, number>();
+      const growth = await growthOf({ name: "", limit, make }, Math.min(limit, LENGTH), (text) => {
+        const { chains, sets } = (run(text) as PolicyDraft).table.whole;
+        const rules = chains.values().reduce((all, it) => all + it.rules.length, 0);
+        const elements = sets.values().reduce((all, it) => all + it.elements.size, 0);
+        sizes.set(text, rules + sets.size + elements);
+      });
+      const [quarter = 0, whole = 0] = sizes.values();
+      expect(whole, "the kernel gets more than the policy is long").toBeLessThan(6 * quarter);
+      expectLinear(growth);
     },
     TIMEOUT_MS,
   );

@@ -157,6 +157,48 @@ describeOnKernel("the table of policies", () => {
     },
   );
 
+  describe("with a policy that costs much", () => {
+    const times = <T>(count: number, make: (at: number) => T): T[] =>
+      Array.from({ length: count }, (_, at) => make(at));
+    const blocks = times(500, (at) => ({ ipBlock: { cidr: `10.${at >> 8}.${at & 255}.0/28` } }));
+    const isX = (from: string, to: string): boolean => from === "y/a" && to.startsWith("x/");
+
+    /** A pod of another namespace, which no policy selects, is new on its node while the policy is. */
+    async function untilNewPodIsReached(): Promise<void> {
+      await world.setAddresses("y/b", false);
+      await world.setAddresses("y/b", true);
+      await expect.poll(() => world.asks("far:x/a", "y/b", { port: 80 }), { timeout: 5000 }).toBe(true);
+    }
+
+    it("of 500 CIDRs and 500 named ports reaches new pods of other namespaces, and denies what it does not allow", async () => {
+      const ports = times(500, (at) => ({ port: `p${at}` }));
+      const bomb = policy("x", "bomb", { podSelector: {}, ingress: [{ from: blocks, ports }] });
+      await world.setPolicies([bomb]);
+      await untilNewPodIsReached();
+      expect(await denied(isX, ["x/a", "y/a"])).toEqual(["y/a -> x/a:80", "y/a -> x/a:81"]);
+      const from = [...blocks, { ipBlock: { cidr: "10.244.0.0/16" } }];
+      const named = [...ports, { port: "serve-81-tcp" }];
+      await world.setPolicies([policy("x", "bomb", { podSelector: {}, ingress: [{ from, ports: named }] })]);
+      expect(await denied(isX, ["x/a", "y/a"])).toEqual(["y/a -> x/a:80"]);
+    });
+
+    it("because it has more rules than one may have closes its own pods, and no others", async () => {
+      const rules = times(2000, (at) => ({ from: [{ podSelector: {} }], ports: [{ port: 1 + at }] }));
+      await world.setPolicies([policy("x", "bomb", { podSelector: {}, ingress: [{}, ...rules] })]);
+      await untilNewPodIsReached();
+      expect(await denied(isX, ["x/a", "y/a"])).toEqual(["y/a -> x/a:80", "y/a -> x/a:81"]);
+    });
+
+    it("because it has ranges of ports that are a set of their own lets these ports pass, and no others", async () => {
+      const ports = times(40, (at) => ({ port: 3 * at + 3, endPort: 3 * at + 4, protocol: "TCP" as const }));
+      // 81 and 82 are a range; 80 is between two.
+      await world.setPolicies([policy("x", "p", { podSelector: {}, ingress: [{ ports }] })]);
+      expect(await denied(isX, ["x/a", "y/a"])).toEqual(["y/a -> x/a:80"]);
+      expect(await world.asks("y/a", "x/a", { port: 81, family: 6 })).toBe(true);
+      expect(await world.asks("y/a", "x/a", { port: 81, verb: "udp" })).toBe(false);
+    });
+  });
+
   describe("with ICMP errors", () => {
     const closed = policy("x", "closed", {
       podSelector: { matchLabels: { pod: "b" } },

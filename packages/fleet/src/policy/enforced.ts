@@ -1,6 +1,6 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { byAddress, familyOf, type IpAddress } from "@fairlead/base/netaddr/address.ts";
-import { containsAddress, formatPrefix, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
+import { formatPrefix, type Prefix, prefixOf } from "@fairlead/base/netaddr/prefix.ts";
 import { doesFqdnMatch } from "./fqdn.ts";
 import type { FqdnPattern, Peer, PolicyId, PortMatch, Rule, Tier, Transport, Way } from "./model.ts";
 import { matchOf, type SetKey } from "./peers.ts";
@@ -130,8 +130,8 @@ export class Enforced {
     const other = way === "egress" ? destination : source;
     if (rule.dns !== undefined && !rule.dns.some((it) => isName(it, dnsName))) return false;
     return (
-      (rule.peers === "any" || rule.peers.some((it) => this.#isPeer(it, other))) &&
-      (rule.ports === "any" || rule.ports.some((it) => this.#isPort(it, destination, traffic)))
+      (rule.ports === "any" || rule.ports.some((it) => this.#isPort(it, destination, traffic))) &&
+      (rule.peers === "any" || rule.peers.some((it) => this.#isPeer(it, other)))
     );
   }
 
@@ -205,28 +205,42 @@ function byName([a]: readonly unknown[], [b]: readonly unknown[]): number {
 
 class Members {
   readonly #plain = new Map<string, IpAddress | NamedPortElement>();
-  readonly #prefixes = new Map<string, Prefix>();
+  /** By family and length: a set of many prefixes has few lengths. */
+  readonly #prefixes = new Map<string, Map<IpAddress, Prefix>>();
 
   add(element: SetElement): void {
-    if (isPrefix(element)) this.#prefixes.set(formatPrefix(element), element);
+    if (isPrefix(element)) this.#alike(element).set(element.network, element);
     else if (this.#plain.has(idOf(element)))
       throw new TypeError(`${idOf(element)} is added and is in the set`);
     else this.#plain.set(idOf(element), element);
   }
 
   delete(element: SetElement): void {
-    if (isPrefix(element)) this.#prefixes.delete(formatPrefix(element));
+    if (isPrefix(element)) this.#alike(element).delete(element.network);
     else if (!this.#plain.delete(idOf(element)))
       throw new TypeError(`${idOf(element)} is removed and is not in the set`);
   }
 
   has(element: IpAddress | NamedPortElement): boolean {
     if (this.#plain.has(idOf(element))) return true;
-    return typeof element !== "object" && this.#prefixes.values().some((it) => containsAddress(it, element));
+    if (typeof element === "object") return false;
+    const family = familyOf(element);
+    return this.#prefixes.values().some((alike) => {
+      const [first] = alike.values();
+      return first?.family === family && alike.has(prefixOf(element, first.length).network);
+    });
   }
 
   dump(): readonly string[] {
-    return [...this.#plain.keys(), ...this.#prefixes.keys()].toSorted();
+    const prefixes = [...this.#prefixes.values()].flatMap((it) => [...it.values()]);
+    return [...this.#plain.keys(), ...prefixes.map(formatPrefix)].toSorted();
+  }
+
+  #alike({ family, length }: Prefix): Map<IpAddress, Prefix> {
+    const key = `${family}/${length}`;
+    const found = this.#prefixes.get(key) ?? new Map<IpAddress, Prefix>();
+    this.#prefixes.set(key, found);
+    return found;
   }
 }
 

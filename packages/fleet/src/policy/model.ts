@@ -194,14 +194,15 @@ export type PortMatch =
  * - `matches nothing`: the part of an allowing rule that the field belongs to (peer, port or the whole rule) matches nothing; the direction
  *   still denies by default;
  * - `denies more`: a denying rule is enforced without the part that would have narrowed it; a rule that passes denies instead;
- * - `part ignored`: without effect on what is allowed.
+ * - `part ignored`: without effect on what is allowed;
+ * - `pods closed`: the policy is too large. What it allows is not allowed, and what it denies or passes is denied as a whole.
  */
 export interface Refusal {
   /** `spec.ingress[0].toPorts[0].rules.http` */
   readonly field: string;
   /** A sentence for people, with what to do. */
   readonly reason: string;
-  readonly effect: "policy not enforced" | "matches nothing" | "denies more" | "part ignored";
+  readonly effect: "policy not enforced" | "matches nothing" | "denies more" | "part ignored" | "pods closed";
 }
 
 /** What the compiler makes of one object. */

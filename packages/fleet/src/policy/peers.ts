@@ -48,6 +48,28 @@ export function cidrPeer(prefixes: readonly Prefix[], mode: CidrMode): CidrPeer 
   return { kind: "cidr", key, prefixes: sorted, ...mode };
 }
 
+/** The peers of one rule, each once, with all CIDRs that are matched alike as one, so that the kernel has one set of them. */
+export function unitedPeers(peers: readonly Peer[]): readonly Peer[] {
+  const cidrs = new Map<SetKey | undefined, CidrPeer[]>();
+  const others = new Map<string, Peer>();
+  for (const it of peers) {
+    if (it.kind !== "cidr") others.set(it.key, it);
+    else {
+      const alike = cidrs.get(exclusionOf(it));
+      if (alike === undefined) cidrs.set(exclusionOf(it), [it]);
+      else alike.push(it);
+    }
+  }
+  const united = [...cidrs.values()].flatMap((alike) => {
+    const [first, ...more] = alike;
+    if (first === undefined || more.length === 0) return alike;
+    const { matchesPods, matchesNodes } = first;
+    const prefixes = alike.flatMap((it) => it.prefixes);
+    return [cidrPeer(prefixes, { matchesPods, matchesNodes })];
+  });
+  return [...others.values(), ...united];
+}
+
 /** Longer ones are hashed: one CIDR with exceptions can be thousands of prefixes. Unit: characters. */
 const MAX_KEY = 200;
 

@@ -15,6 +15,8 @@ export interface Group {
   readonly key: string;
   readonly way: Way;
   readonly tiers: readonly GroupTier[];
+  /** The policies of the namespace have more rules on this node than it may have, and not all pods get theirs. */
+  readonly isClosed?: true;
 }
 
 export interface GroupTier {

@@ -9,7 +9,7 @@ export function validCondition({ refusals }: Compilation): NewCondition {
   const [first] = refusals;
   if (first === undefined)
     return { type: "Valid", status: "True", reason: "Understood", message: "Every field is understood." };
-  const reason = refusals.some((it) => it.effect === "policy not enforced")
+  const reason = refusals.some((it) => it.effect === "policy not enforced" || it.effect === "pods closed")
     ? "NotEnforced"
     : "PartlyEnforced";
   const named = refusals.slice(0, MAX_NAMED).map(textOf);

@@ -44,15 +44,25 @@ export function canonicalPart(type: DataType, value: string | number): string {
 }
 
 /**
- * As `canonicalPart` for a part of a key of an interval set: an address may also be a prefix. One that holds a single
- * address is that address.
+ * As `canonicalPart` for a part of a key of an interval set: an address may also be a prefix, a port a range such as
+ * `80-90`. One that holds a single address or port is that address or port.
  */
 export function canonicalInterval(type: DataType, value: string | number): string {
   const text = String(value);
+  if (type === "inet_service" && text.includes("-")) return portRange(text);
   if (!text.includes("/")) return canonicalPart(type, text);
   const prefix = parsePrefix(text);
   const address = canonicalPart(type, formatAddress(prefix.network));
   return prefix.length === (type === "ipv4_addr" ? 32 : 128) ? address : `${address}/${prefix.length}`;
+}
+
+function portRange(text: string): string {
+  const dash = text.indexOf("-");
+  const [first, last] = [text.slice(0, dash), text.slice(dash + 1)].map((it) =>
+    unsigned("inet_service", it, 65_535),
+  ) as [number, number];
+  if (first > last) throw invalidPart("inet_service", text);
+  return first === last ? String(first) : `${first}-${last}`;
 }
 
 /** Number of a protocol's canonical text. */

@@ -115,6 +115,8 @@ function partsOf(value: unknown): readonly (string | number)[] {
 
 function partOf(value: unknown): string | number {
   const prefix = isObject(value) ? value["prefix"] : undefined;
+  const range = isObject(value) ? value["range"] : undefined;
+  if (Array.isArray(range)) return range.map(String).join("-");
   if (isObject(prefix)) return `${String(prefix["addr"])}/${String(prefix["len"])}`;
   return typeof value === "number" ? value : String(value);
 }

@@ -37,7 +37,7 @@ export interface NftSetSpec {
   readonly key: readonly DataType[];
   /** Types of the parts of a value. Absent: a set. */
   readonly value?: readonly DataType[] | "verdict";
-  /** Addresses in keys are prefixes or single addresses; no two keys overlap. Default: false. */
+  /** Addresses in keys are prefixes or single addresses, ports ranges or single ports; no two keys overlap. Default: false. */
   readonly interval?: boolean;
   /**
    * Rules add elements, each with its own timeout; the contents belong to the packets and are not compared.

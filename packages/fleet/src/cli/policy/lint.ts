@@ -29,6 +29,7 @@ const EFFECTS: Readonly<Record<Refusal["effect"], string>> = {
   "matches nothing": "What it is part of allows nothing.",
   "denies more": "The rule denies more than it says.",
   "part ignored": "It has no effect.",
+  "pods closed": "The pods that it selects are closed in the directions that it names.",
 };
 
 function refusalText({ reason, effect }: Refusal): string {

@@ -247,6 +247,16 @@ describe("fairlead policy lint", () => {
     await expect(renderLint(lint(views))).toMatchFileSnapshot("goldens/lint.txt");
   });
 
+  it("names a policy that is too large to be enforced as it is written", () => {
+    const ingress = Array.from({ length: 2000 }, (_, at) => ({ ports: [{ port: 1 + at }] }));
+    const large = policy("large", { podSelector: app("cart"), ingress });
+    const [found] = lint([new ClusterView(objects("east", large))]);
+    expect(found).toMatchObject({ policy: "NetworkPolicy shop/large", field: "spec" });
+    expect(found?.problem).toMatch(
+      /Write several policies.*\. The pods that it selects are closed in the directions/,
+    );
+  });
+
   it("names what does not hold where the network plugin enforces policies itself", async () => {
     const policies = [
       FRONT_ONLY,

@@ -2,6 +2,7 @@ import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { PolicyEngine } from "#domain/policy-engine.ts";
+import { costOfAll, withinNamespaces } from "#policy/budget.ts";
 import { compilePolicy, type PolicyKind } from "#policy/compile/compile.ts";
 import type { PolicyObjects, PolicySettings } from "#policy/compile/draft.ts";
 import { Enforced } from "#policy/enforced.ts";
@@ -63,7 +64,13 @@ export class ClusterView {
 
   constructor(of: ClusterObjects) {
     this.of = of;
-    this.compilations = of.policies.map((it) => compilePolicy(it.kind, it.object, of, of.objects));
+    this.compilations = withinNamespaces(
+      of.policies.map(({ kind, object }) => {
+        const compilation = compilePolicy(kind, object, of, of.objects);
+        const createdAt = object.metadata.creationTimestamp ?? "";
+        return { compilation, cost: costOfAll(compilation.policies), createdAt };
+      }),
+    );
     this.#namespaces = new Map(of.namespaces.map((it) => [`${it.cluster}/${it.name}`, it]));
     this.#pods = new Map(of.pods.map((it) => [podName(it), it]));
     const resolver = new Resolver({ cluster: of.cluster });

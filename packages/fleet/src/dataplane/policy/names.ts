@@ -24,7 +24,7 @@ export const IPV4: Family = { name: "IPv4", suffix: "4", address: "ipv4_addr" };
 export const IPV6: Family = { name: "IPv6", suffix: "6", address: "ipv6_addr" };
 export const FAMILIES: readonly Family[] = [IPV4, IPV6];
 
-/** Sets of named ports; those of `cidr:` have prefixes. */
+/** Sets of named ports have addresses with protocols and ports; those of `cidr:` have prefixes. */
 export function kindOfSet(key: SetKey): "addresses" | "ports" | "prefixes" {
   if (key.startsWith("port:")) return "ports";
   return key.startsWith("cidr:") ? "prefixes" : "addresses";
@@ -38,9 +38,16 @@ export function peerSet(key: SetKey, family: Family): string {
 
 export function peerSetSpec(key: SetKey, { address }: Family): NftSetSpec {
   const kind = kindOfSet(key);
-  if (kind === "ports") return { key: [address, "inet_service"] };
+  if (kind === "ports") return { key: [address, "inet_proto", "inet_service"] };
   return kind === "prefixes" ? { key: [address], interval: true } : { key: [address] };
 }
+
+/** The set of these ranges of ports. Its name is that of its elements, so that it never changes. */
+export function numbersSet(elements: readonly string[]): string {
+  return `numbers-${createHash("sha256").update(elements.join()).digest("hex").slice(0, 24)}`;
+}
+
+export const NUMBERS_SPEC: NftSetSpec = { key: ["inet_service"], interval: true };
 
 /**
  * The sets that are always there.

@@ -6,6 +6,7 @@ import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import type { PolicySettings } from "#policy/compile/draft.ts";
 import { Enforced } from "#policy/enforced.ts";
 import { policySettings } from "#policy/settings.ts";
+import type { Group } from "#policy/state.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -292,12 +293,14 @@ class Running implements AsyncDisposable {
   #spaces: readonly PolicySpace[] = [];
   /** Whether this process is in the network of the node: its sockets are. */
   readonly #isInside: boolean;
+  readonly #deps: RuntimeDeps;
   #isFirst = true;
 
   constructor(options: NodePoliciesOptions, settings: PolicySettings, onChange: () => void) {
     this.settings = settings;
     const { deps, services, slices, minDnsTtl = 10 } = options;
     this.#isInside = options.netns === undefined;
+    this.#deps = deps;
     this.#names = new FqdnSets(deps.clock, onChange);
     this.#proxy = new DnsProxies({
       enforced: this.#enforced,
@@ -352,6 +355,7 @@ class Running implements AsyncDisposable {
     const logged = this.#session.loggedAddresses;
     this.#draft.setLogged(logged);
     this.#isLogging = logged.length > 0;
+    for (const it of changes.groups) if (it.isClosed === true) this.#warn(it);
     this.#draft.apply(changes);
     this.#enforced.apply(changes);
     await this.#proxy.listen(this.#isInside && this.#draft.isProxied ? proxies : []);
@@ -373,6 +377,14 @@ class Running implements AsyncDisposable {
       for (const it of spaces) it.doubt();
       throw error;
     }
+  }
+
+  #warn({ way, tiers }: Group): void {
+    const policies = tiers.flatMap((it) => it.deniedBy ?? []).map((it) => `${it.kind} ${it.name}`);
+    this.#deps.log.warn(
+      "pods are closed: the policies of their namespace have too many rules for a node together, for so many pods",
+      { direction: way, policies: policies.slice(0, 10).join(", ") },
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -3,6 +3,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { Way } from "#policy/model.ts";
+import type { SetKey } from "#policy/peers.ts";
 import type { Changes, Group, GroupKeys, SetChange, SetElement } from "#policy/state.ts";
 import { needsDnsProxy } from "#policy/enforced.ts";
 import { TableDraft } from "@fairlead/os/nft/draft.ts";
@@ -21,6 +22,7 @@ import {
   peerSet,
   peerSetSpec,
 } from "./names.ts";
+import { NumberSets } from "./number-sets.ts";
 import { renderGroup } from "./rules.ts";
 import { UnionSets } from "./union-sets.ts";
 
@@ -28,6 +30,7 @@ import { UnionSets } from "./union-sets.ts";
 export class PolicyDraft {
   readonly table = new TableDraft();
   readonly #unions = new UnionSets(this.table);
+  readonly #numbers = new NumberSets(this.table);
   #base: Base = { isGuarded: false, isProxied: false, host: {}, isLogging: false, unchecked: [] };
   /** Chains of a group, by its key. */
   readonly #chains = new Map<string, readonly string[]>();
@@ -150,12 +153,13 @@ export class PolicyDraft {
 
   #setGroup(group: Group): void {
     const id = group.key;
-    const { chains, unions } = renderGroup(group);
+    const { chains, sets } = renderGroup(group);
     for (const name of this.#chains.get(id) ?? [])
       if (!chains.has(name)) this.table.setChain(name, undefined);
     for (const [name, chain] of chains) this.table.setChain(name, chain);
     this.#chains.set(id, [...chains.keys()]);
-    this.#unions.use(id, unions);
+    this.#unions.use(id, sets.unions);
+    this.#numbers.use(id, sets.numbers);
     this.#setProxied(id, needsDnsProxy(group));
   }
 
@@ -171,6 +175,7 @@ export class PolicyDraft {
     this.#chains.delete(id);
     this.#proxied.delete(id);
     this.#unions.use(id, new Map());
+    this.#numbers.use(id, new Map());
   }
 
   #applySet({ key, state, added, removed }: SetChange): void {
@@ -184,7 +189,7 @@ export class PolicyDraft {
       this.table.addSet(name, spec);
       const set = (it: SetElement, isThere: boolean): void => {
         if (familyOfElement(it) !== family) return;
-        const element = elementKey(spec, partsOf(it));
+        const element = elementKey(spec, partsOf(key, it));
         if (this.table.whole.sets.get(name)?.elements.has(element) === isThere) return;
         this.table.setElement(name, element, isThere ? "" : undefined);
         this.#unions.changed(key, family, element, isThere);
@@ -200,10 +205,11 @@ const NO_PROXIES = { IPv4: "127.0.0.1", IPv6: "::1" };
 
 const WAYS: readonly Way[] = ["ingress", "egress"];
 
-function partsOf(element: SetElement): readonly (string | number)[] {
+function partsOf(key: SetKey, element: SetElement): readonly (string | number)[] {
   if (typeof element !== "object") return [formatAddress(element)];
   if ("network" in element) return [formatPrefix(element)];
-  return [formatAddress(element.address), element.port];
+  const [, protocol = ""] = key.split(":", 2);
+  return [formatAddress(element.address), protocol.toLowerCase(), element.port];
 }
 
 function familyOfElement(element: SetElement): Family {

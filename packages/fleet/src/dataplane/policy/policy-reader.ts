@@ -6,6 +6,7 @@ import {
 } from "#api/cilium.io/v2/types.ts";
 import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
 import { compilePolicy, type PolicyKind } from "#policy/compile/compile.ts";
+import { beyondNamespace, closedByNamespace, costOfAll, type Priced } from "#policy/budget.ts";
 import type { PolicyObjects, PolicyService, PolicySettings } from "#policy/compile/draft.ts";
 import type { Compilation, CompiledPolicy } from "#policy/model.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
@@ -45,17 +46,26 @@ export interface PolicyReaderOptions {
   readonly onCompiled?: (kind: PolicyKind, object: KubeObject, compilation: Compilation) => void;
 }
 
-interface Read {
+interface Read extends Priced {
   readonly kind: PolicyKind;
   readonly object: KubeObject;
-  readonly keys: readonly string[];
-  readonly reads: Compilation["reads"];
+  /** What was reported of it: as it was compiled, or closed because those of its namespace are too large. */
+  readonly reported: Compilation | undefined;
 }
 
-/** Policies of all kinds, compiled, and compiled again when something that they refer to changes. */
+/**
+ * Policies of all kinds, compiled, and compiled again when something that they refer to changes. `settle` reports what has changed: what
+ * becomes of one may depend on the others of its namespace.
+ */
 export class PolicyReader {
   readonly #options: PolicyReaderOptions;
   readonly #policies = new Map<string, Read>();
+  /** Of each namespace; undefined: of kinds of the cluster. */
+  readonly #byNamespace = new Map<string | undefined, Set<string>>();
+  readonly #closed = new Map<string | undefined, ReadonlySet<string>>();
+  readonly #changed = new Map<string | undefined, Set<string>>();
+  /** What was reported of policies that are gone. */
+  readonly #gone: Compilation[] = [];
   /** Policies that went before their namespace did: its pods are still there. */
   readonly #lasting = new Map<string, string[]>();
   readonly #groups: Informer<CiliumCidrGroup>;
@@ -91,8 +101,8 @@ export class PolicyReader {
     this.#lasting.delete(name);
   }
 
-  #compileAgain(isDue: (policy: Read) => boolean): boolean {
-    const due = [...this.#policies].filter(([, policy]) => isDue(policy));
+  #compileAgain(isDue: (policy: Compilation) => boolean): boolean {
+    const due = [...this.#policies].filter(([, policy]) => isDue(policy.compilation));
     for (const [id, policy] of due) this.#set(id, policy);
     return due.length > 0;
   }
@@ -106,20 +116,55 @@ export class PolicyReader {
   }
 
   #set(id: string, policy: Pick<Read, "kind" | "object"> | undefined): void {
-    const { settings, upsert, remove } = this.#options;
-    const known = this.#policies.get(id)?.keys ?? [];
+    const known = this.#policies.get(id);
+    const { namespace } = (policy ?? known)?.object.metadata ?? {};
+    addTo(this.#changed, namespace, id);
     if (policy === undefined) {
-      for (const it of known) remove(it);
+      if (known?.reported !== undefined) this.#gone.push(known.reported);
       this.#policies.delete(id);
+      this.#byNamespace.get(namespace)?.delete(id);
       return;
     }
-    const compilation = compilePolicy(policy.kind, policy.object, settings, this.#objects());
-    const { policies, reads } = compilation;
-    this.#options.onCompiled?.(policy.kind, policy.object, compilation);
-    const keys = policies.map((it) => it.key);
-    for (const it of known) if (!keys.includes(it)) remove(it);
-    for (const it of policies) upsert(it);
-    this.#policies.set(id, { ...policy, keys, reads });
+    const { kind, object } = policy;
+    const compilation = compilePolicy(kind, object, this.#options.settings, this.#objects());
+    const createdAt = object.metadata.creationTimestamp ?? "";
+    const cost = costOfAll(compilation.policies);
+    addTo(this.#byNamespace, namespace, id);
+    this.#policies.set(id, { kind, object, compilation, cost, createdAt, reported: known?.reported });
+  }
+
+  /** Reports what has changed since the last call. */
+  settle(): void {
+    for (const it of this.#gone.splice(0)) this.#report(it, undefined);
+    for (const [namespace, changed] of this.#changed) this.#settleNamespace(namespace, changed);
+    this.#changed.clear();
+  }
+
+  #settleNamespace(namespace: string | undefined, changed: ReadonlySet<string>): void {
+    const ids = [...(this.#byNamespace.get(namespace) ?? [])];
+    if (ids.length === 0) this.#byNamespace.delete(namespace);
+    const before = this.#closed.get(namespace) ?? new Set();
+    const priced = ids.flatMap((id) => this.#policies.get(id) ?? []);
+    const beyond = namespace === undefined ? new Set() : beyondNamespace(priced);
+    const closed = new Set(ids.filter((id) => beyond.has(this.#policies.get(id))));
+    if (closed.size === 0) this.#closed.delete(namespace);
+    else this.#closed.set(namespace, closed);
+    for (const id of changed.union(before.symmetricDifference(closed))) {
+      const read = this.#policies.get(id);
+      if (read === undefined) continue;
+      const { kind, object, compilation } = read;
+      const reported = closed.has(id) ? closedByNamespace(compilation) : compilation;
+      this.#policies.set(id, { ...read, reported });
+      this.#options.onCompiled?.(kind, object, reported);
+      this.#report(read.reported, reported);
+    }
+  }
+
+  #report(former: Compilation | undefined, after: Compilation | undefined): void {
+    const { upsert, remove } = this.#options;
+    const keys = new Set(after?.policies.map((it) => it.key));
+    for (const { key } of former?.policies ?? []) if (!keys.has(key)) remove(key);
+    for (const it of after?.policies ?? []) upsert(it);
   }
 
   #objects(): PolicyObjects {
@@ -148,4 +193,10 @@ function servicesOf(services: Iterable<Service>, slices: Iterable<EndpointSlice>
     const own = addresses.get(`${namespace}/${name}` as ObjectKey) ?? [];
     return { namespace, name, labels, addresses: own, ...selector };
   });
+}
+
+function addTo(sets: Map<string | undefined, Set<string>>, key: string | undefined, id: string): void {
+  const known = sets.get(key);
+  if (known === undefined) sets.set(key, new Set([id]));
+  else known.add(id);
 }

@@ -1,6 +1,8 @@
 import type { PortMatch, Transport } from "#policy/model.ts";
+import type { SetKey } from "#policy/peers.ts";
+import { namedPortSet } from "#policy/resolver/group.ts";
 import { fragment, type NftWord, numberSet, setRef } from "@fairlead/os/nft/rule.ts";
-import { type Family, peerSet } from "./names.ts";
+import { type Family, numbersSet, peerSet } from "./names.ts";
 
 /** What a packet's protocol and port are matched by. */
 export interface PortWord {
@@ -10,6 +12,14 @@ export interface PortWord {
   readonly isByFamily: boolean;
   /** None: each port of each protocol. */
   readonly words: (family: Family) => readonly NftWord[];
+}
+
+/** The sets that rules refer to besides those of the resolver. */
+export interface RuleSets {
+  /** Those that have the elements of others, with these. */
+  readonly unions: Map<SetKey, readonly SetKey[]>;
+  /** Those of ranges of ports, with their elements. */
+  readonly numbers: Map<string, readonly string[]>;
 }
 
 function either(word: NftWord): PortWord {
@@ -22,47 +32,69 @@ const WORDS: Readonly<Record<Transport, NftWord>> = {
   SCTP: fragment`meta l4proto sctp`,
 };
 
-/** One word for the numbers of each protocol, and one for each name, type and other protocol. */
-export function portWords(ports: readonly PortMatch[]): readonly PortWord[] {
+/** More ranges than these are a set of their own: each rule for the same ports would repeat them. */
+export const MAX_INLINE = 16;
+
+/**
+ * One word for the numbers of each protocol, one for all names, and one for each type and other protocol.
+ *
+ * @param sets - Gets those that the words refer to.
+ */
+export function portWords(ports: readonly PortMatch[], sets: RuleSets): readonly PortWord[] {
   const ranges = new Map<Transport, (readonly [number, number])[]>();
-  const others: PortWord[] = [];
+  const names = new Set<SetKey>();
+  const others = new Map<string, PortWord>();
   for (const it of ports) {
-    if (it.kind !== "range") others.push(otherWord(it));
-    else ranges.set(it.protocol, [...(ranges.get(it.protocol) ?? []), [it.first, it.last]]);
+    if (it.kind === "range") {
+      const list = ranges.get(it.protocol);
+      if (list === undefined) ranges.set(it.protocol, [[it.first, it.last]]);
+      else list.push([it.first, it.last]);
+    } else if (it.kind === "named") names.add(namedPortSet(it));
+    else others.set(JSON.stringify(it), otherWord(it));
   }
-  const numbers = [...ranges].map(([protocol, list]): PortWord => {
-    const merged = mergeRanges(list);
-    const [first] = merged;
-    const isAll = first?.[0] === 0 && first[1] === 65_535;
-    const word = isAll ? WORDS[protocol] : fragment`${WORDS[protocol]} th dport ${numberSet(merged)}`;
-    return either(word);
-  });
-  return [...numbers, ...others];
+  const numbers = [...ranges].map(([protocol, list]) => either(numbersWord(protocol, list, sets)));
+  return [...numbers, ...(names.size === 0 ? [] : [namesWord(names, sets)]), ...others.values()];
 }
 
-function otherWord(it: Exclude<PortMatch, { readonly kind: "range" }>): PortWord {
-  switch (it.kind) {
-    case "protocol":
-      return either(fragment`meta l4proto ${it.number}`);
-    case "icmp": {
-      const word = it.family === "IPv4" ? fragment`icmp type ${it.type}` : fragment`icmpv6 type ${it.type}`;
-      return { family: it.family, isByFamily: false, words: () => [word] };
-    }
-    case "named":
-      return { family: undefined, isByFamily: true, words: (family) => [namedWord(it, family)] };
-    default:
-      return it satisfies never;
-  }
-}
-
-function namedWord(
-  { protocol, name }: Extract<PortMatch, { readonly kind: "named" }>,
-  family: Family,
+function numbersWord(
+  protocol: Transport,
+  list: readonly (readonly [number, number])[],
+  sets: RuleSets,
 ): NftWord {
-  const set = setRef(peerSet(`port:${protocol}:${name}`, family));
-  return family.name === "IPv4"
-    ? fragment`${WORDS[protocol]} ip daddr . th dport ${set}`
-    : fragment`${WORDS[protocol]} ip6 daddr . th dport ${set}`;
+  const merged = mergeRanges(list);
+  const [first] = merged;
+  if (first?.[0] === 0 && first[1] === 65_535) return WORDS[protocol];
+  if (merged.length <= MAX_INLINE) return fragment`${WORDS[protocol]} th dport ${numberSet(merged)}`;
+  const elements = merged.map((it) => (it[0] === it[1] ? `${it[0]}` : `${it[0]}-${it[1]}`));
+  const name = numbersSet(elements);
+  sets.numbers.set(name, elements);
+  return fragment`${WORDS[protocol]} th dport ${setRef(name)}`;
+}
+
+function otherWord(it: Extract<PortMatch, { readonly kind: "protocol" | "icmp" }>): PortWord {
+  if (it.kind === "protocol") return either(fragment`meta l4proto ${it.number}`);
+  const word = it.family === "IPv4" ? fragment`icmp type ${it.type}` : fragment`icmpv6 type ${it.type}`;
+  return { family: it.family, isByFamily: false, words: () => [word] };
+}
+
+/** The number of a name may differ from pod to pod. */
+function namesWord(names: ReadonlySet<SetKey>, sets: RuleSets): PortWord {
+  const sorted = [...names].toSorted();
+  const [only = ""] = sorted;
+  const key = sorted.length === 1 ? only : `port:${JSON.stringify(sorted)}`;
+  if (sorted.length > 1) sets.unions.set(key, sorted);
+  return {
+    family: undefined,
+    isByFamily: true,
+    words: (family) => {
+      const set = setRef(peerSet(key, family));
+      return [
+        family.name === "IPv4"
+          ? fragment`ip daddr . meta l4proto . th dport ${set}`
+          : fragment`ip6 daddr . meta l4proto . th dport ${set}`,
+      ];
+    },
+  };
 }
 
 /** Sorted, without overlaps: nftables refuses ranges that overlap. */

@@ -1,18 +1,15 @@
+import { UNITED } from "#policy/budget.ts";
 import type { Way } from "#policy/model.ts";
 import { type AddressMatch, matchOf, type SetKey } from "#policy/peers.ts";
 import type { Group, GroupRule, GroupTier } from "#policy/state.ts";
 import type { NftChain } from "@fairlead/os/nft/state.ts";
 import { chainRef, fragment, type NftRule, type NftWord, rule, setRef } from "@fairlead/os/nft/rule.ts";
 import { denyChain, FAMILIES, type Family, groupChain, kindOfSet, peerSet, tierChain } from "./names.ts";
-import { type PortWord, portWords } from "./ports.ts";
-
-/** From so many sets of addresses with one verdict on, a rule has one set with the addresses of all. Fewer cost less than the union. */
-const UNITED = 4;
+import { type PortWord, portWords, type RuleSets } from "./ports.ts";
 
 export interface RenderedGroup {
   readonly chains: ReadonlyMap<string, NftChain>;
-  /** The sets that have the addresses of others, with these. */
-  readonly unions: ReadonlyMap<SetKey, readonly SetKey[]>;
+  readonly sets: RuleSets;
 }
 
 /**
@@ -26,31 +23,22 @@ export function renderGroup({ way, key, tiers }: Group): RenderedGroup {
     return at === 0 ? groupChain(way, key) : tierChain(way, key, tier.tier);
   };
   const chains = new Map<string, NftChain>([[groupChain(way, key), { rules: [] }]]);
-  const unions = new Map<SetKey, readonly SetKey[]>();
+  const sets: RuleSets = { unions: new Map(), numbers: new Map() };
   for (const [at, tier] of tiers.entries()) {
     const next = nameOf(at + 1);
     const onward = next === undefined ? RETURN : fragment`goto ${chainRef(next)}`;
-    const terms = termsOf(tier).map((it) => united(it, unions));
-    chains.set(nameOf(at) ?? "", { rules: renderTier(tier, terms, way, onward) });
+    const deny = fragment`goto ${chainRef(denyChain(way))}`;
+    const verdicts = { allow: RETURN, deny, pass: onward } as const;
+    const rules = termsOf(tier).flatMap((it) =>
+      renderTerm(united(it, sets.unions), { way, verdict: verdicts[it.action], sets }),
+    );
+    const last = tier.isDefaultDeny ? deny : onward;
+    chains.set(nameOf(at) ?? "", { rules: last === RETURN ? rules : [...rules, rule`${last}`] });
   }
-  return { chains, unions };
+  return { chains, sets };
 }
 
 const RETURN = fragment`return`;
-
-function renderTier(
-  { isDefaultDeny }: GroupTier,
-  terms: readonly Term[],
-  way: Way,
-  onward: NftWord,
-): readonly NftRule[] {
-  const deny = fragment`goto ${chainRef(denyChain(way))}`;
-  const verdicts = { allow: RETURN, deny, pass: onward } as const;
-  return [
-    ...terms.flatMap((it) => renderTerm(it, way, verdicts[it.action])),
-    ...(isDefaultDeny ? [rule`${deny}`] : onward === RETURN ? [] : [rule`${onward}`]),
-  ];
-}
 
 function termsOf({ tier, rules }: GroupTier): readonly Term[] {
   // In this tier only denies come before allows, so that those of equal ports can be one.
@@ -87,13 +75,14 @@ function termOf({ action, peers, ports }: GroupRule): Term {
 }
 
 function merged(rules: readonly GroupRule[]): readonly Term[] {
-  const terms = new Map<string, Term>();
+  const terms = new Map<string, Term & { readonly matches: AddressMatch[] }>();
   for (const it of rules.map(termOf)) {
     const id = `${it.action} ${JSON.stringify(it.ports)}`;
-    const matches = distinct([...(terms.get(id)?.matches ?? []), ...it.matches]);
-    terms.set(id, { ...it, matches });
+    const known = terms.get(id);
+    if (known === undefined) terms.set(id, { ...it, matches: [...it.matches] });
+    else for (const match of it.matches) known.matches.push(match);
   }
-  const all = [...terms.values()];
+  const all = [...terms.values()].map((it) => ({ ...it, matches: distinct(it.matches) }));
   return [...all.filter((it) => it.action === "deny"), ...all.filter((it) => it.action !== "deny")];
 }
 
@@ -103,8 +92,15 @@ function distinct(matches: readonly AddressMatch[]): readonly AddressMatch[] {
   return any === undefined ? [...byId.values()] : [any];
 }
 
-function renderTerm({ matches, ports }: Term, way: Way, verdict: NftWord): readonly NftRule[] {
-  const words = ports === "any" ? [EACH_PORT] : portWords(ports);
+interface TermOptions {
+  readonly way: Way;
+  readonly verdict: NftWord;
+  /** Gets those that the rules refer to. */
+  readonly sets: RuleSets;
+}
+
+function renderTerm({ matches, ports }: Term, { way, verdict, sets }: TermOptions): readonly NftRule[] {
+  const words = ports === "any" ? [EACH_PORT] : portWords(ports, sets);
   return matches
     .flatMap((match) =>
       words.flatMap((it) =>

@@ -141,6 +141,7 @@ export class PolicySession implements AsyncDisposable {
   }
 
   take(): Changes {
+    this.#reader.settle();
     return this.#resolver.take();
   }
 

@@ -24,6 +24,7 @@ interface Parts {
 
 interface Reading {
   readonly settings: PolicySettings;
+  readonly reader: PolicyReader;
   readonly policies: ReadonlyMap<string, CompiledPolicy>;
   readonly stack: AsyncDisposableStack;
   isKnown: boolean;
@@ -52,8 +53,6 @@ export class PolicyDemand implements AsyncDisposable {
     await this[Symbol.asyncDispose]();
     const policies = new Map<string, CompiledPolicy>();
     const stack = new AsyncDisposableStack();
-    const reading: Reading = { settings, policies, stack, isKnown: false };
-    this.#reading = reading;
     const stop = new AbortController();
     stack.defer(() => stop.abort());
     const reader = new PolicyReader({
@@ -76,6 +75,8 @@ export class PolicyDemand implements AsyncDisposable {
       remove: (key) => void policies.delete(key),
       onCompiled: (...compiled) => this.#conditions.compiled(...compiled),
     });
+    const reading: Reading = { settings, reader, policies, stack, isKnown: false };
+    this.#reading = reading;
     for (const it of [here.services, here.slices])
       stack.use(
         it.subscribe(() => {
@@ -102,6 +103,7 @@ export class PolicyDemand implements AsyncDisposable {
   /** Undefined while not all policies are known. In namespaces that are not global, pods of other clusters are not known. */
   get wants(): IdentityWants | undefined {
     if (this.#reading?.isKnown !== true) return undefined;
+    this.#reading.reader.settle();
     const policies = [...this.#reading.policies.values()].filter(
       ({ id: { namespace } }) => namespace === undefined || isInGlobalNamespace(this.#session, namespace),
     );

@@ -5,6 +5,7 @@ import type { Compilation } from "#policy/model.ts";
 import { validCondition } from "#policy/valid.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
+import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -22,13 +23,23 @@ const KINDS: ReadonlyMap<PolicyKind, { readonly of: Resource<PolicyWithStatus>; 
     ["ClusterNetworkPolicy", { of: CLUSTER_NETWORK_POLICIES, type: "fairlead.dev/Valid" }],
   ]);
 
+const RESOURCES: Readonly<Record<PolicyKind, Resource>> = {
+  NetworkPolicy: NETWORK_POLICIES,
+  CiliumNetworkPolicy: CILIUM_NETWORK_POLICIES,
+  CiliumClusterwideNetworkPolicy: CILIUM_CLUSTERWIDE_NETWORK_POLICIES,
+  ClusterNetworkPolicy: CLUSTER_NETWORK_POLICIES,
+};
+
 interface Due {
   readonly of: Resource<PolicyWithStatus>;
   readonly object: PolicyWithStatus;
   readonly condition: NewCondition;
 }
 
-/** Which parts of policies are not enforced, as the condition `Valid` of each. Where Cilium writes that, it is left to it. */
+/**
+ * Which parts of policies are not enforced, as the condition `Valid` of each. Where Cilium writes that, it is left to it. A policy that is too
+ * large has an Event, too: NetworkPolicy has no status.
+ */
 export class PolicyConditions {
   readonly #session: Session;
   readonly #enqueue: (name: string) => void;
@@ -41,6 +52,13 @@ export class PolicyConditions {
   }
 
   compiled(kind: PolicyKind, object: PolicyWithStatus, compilation: Compilation): void {
+    const closing = compilation.refusals.find((it) => it.effect === "pods closed");
+    if (closing !== undefined)
+      this.#session.events.record(RESOURCES[kind], object, {
+        type: "Warning",
+        reason: "PolicyTooLarge",
+        message: `${closing.reason} The pods that it selects are closed in the directions that it names.`,
+      });
     const known = KINDS.get(kind);
     if (known === undefined) return;
     const condition = { ...validCondition(compilation), type: known.type };

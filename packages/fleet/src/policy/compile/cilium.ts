@@ -1,6 +1,7 @@
 import type { Fields } from "@fairlead/base/fields.ts";
 import type { CiliumNetworkPolicy } from "#api/cilium.io/v2/types.ts";
 import type { Compilation, CompiledPolicy, Direction, FqdnPattern, Rule, Subject, Way } from "../model.ts";
+import { unitedPeers } from "../peers.ts";
 import { selectorOf } from "../selector.ts";
 import type { PeerContext } from "./cilium-context.ts";
 import { ciliumAttribute, ciliumPeers, peerFieldsOf } from "./cilium-peers.ts";
@@ -139,6 +140,9 @@ function defaultDeny(
   return undefined;
 }
 
+/** Entries with names of DNS are a rule each, with all the peers. Only they are more than one, and they allow. */
+const MAX_PAIRS = 65_536;
+
 /** One rule for all plain ports, and one for each entry with names of DNS. */
 function rulesOf(part: Part, context: PeerContext): readonly Rule[] {
   const { isDenying } = context;
@@ -152,8 +156,22 @@ function rulesOf(part: Part, context: PeerContext): readonly Rule[] {
   // As Cilium has it: an empty rule matches nothing, but it denies by default.
   if (peers === "absent" && entries === "absent") return [];
   const to = peers === "absent" ? "any" : peers;
-  const rules = (entries === "absent" ? [ANY_PORTS] : joined(entries)).map(({ ports, dns }) => {
-    const rule = ruleOf(isDenying ? "deny" : "allow", origin, { peers: to, ports });
+  const wanted = entries === "absent" ? [ANY_PORTS] : joined(entries);
+  return eachOf(wanted, to === "any" ? to : to && unitedPeers(to), { ...context, origin });
+}
+
+function eachOf(
+  wanted: readonly Ports[],
+  peers: Rule["peers"] | undefined,
+  { isDenying, origin, refuse }: PeerContext & { readonly origin: string },
+): readonly Rule[] {
+  if (Array.isArray(peers) && peers.length * wanted.length > MAX_PAIRS) {
+    const reason = `${peers.length} peers with ${wanted.length} entries of toPorts are more than a rule can have. Write several rules.`;
+    refuse(origin, reason);
+    return [];
+  }
+  const rules = wanted.map(({ ports, dns }) => {
+    const rule = ruleOf(isDenying ? "deny" : "allow", origin, { peers, ports });
     return rule && dns ? { ...rule, dns } : rule;
   });
   return rules.filter((it) => it !== undefined);

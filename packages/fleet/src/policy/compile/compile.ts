@@ -1,4 +1,5 @@
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { withinPolicy } from "../budget.ts";
 import type { Compilation } from "../model.ts";
 import { compileCiliumPolicy } from "./cilium.ts";
 import { compileClusterPolicy } from "./cluster-network-policy.ts";
@@ -13,8 +14,17 @@ export const POLICY_KINDS = [
 ] as const;
 export type PolicyKind = (typeof POLICY_KINDS)[number];
 
-/** Compiles a policy of any kind. Never throws, whatever the object holds. */
+/** Compiles a policy of any kind. Never throws, whatever the object holds, and costs what the object is long. */
 export function compilePolicy(
+  kind: PolicyKind,
+  policy: KubeObject,
+  settings: PolicySettings,
+  objects: PolicyObjects,
+): Compilation {
+  return withinPolicy(compileKind(kind, policy, settings, objects));
+}
+
+function compileKind(
   kind: PolicyKind,
   policy: KubeObject,
   settings: PolicySettings,

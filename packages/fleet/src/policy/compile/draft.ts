@@ -2,6 +2,7 @@ import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { CiliumCidrGroup } from "#api/cilium.io/v2/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { Compilation, CompiledPolicy, PolicyId, Refusal, Rule } from "../model.ts";
+import { unitedPeers } from "../peers.ts";
 import type { ClusterSettings } from "./labels.ts";
 import { MAX_EXCEPTIONS_OF_POLICY } from "./exceptions.ts";
 import type { Refuse } from "./part.ts";
@@ -68,7 +69,9 @@ export function ruleOf(
   origin: string,
   { peers, ports }: { readonly peers: Rule["peers"] | undefined; readonly ports: Rule["ports"] | undefined },
 ): Rule | undefined {
-  if (peers !== undefined && ports !== undefined) return { action, peers, ports, origin };
+  if (peers !== undefined && ports !== undefined)
+    return { action, peers: peers === "any" ? peers : unitedPeers(peers), ports, origin };
   if (action === "allow") return undefined;
-  return { action: "deny", peers: peers ?? "any", ports: ports ?? "any", origin };
+  const left = peers === undefined || peers === "any" ? "any" : unitedPeers(peers);
+  return { action: "deny", peers: left, ports: ports ?? "any", origin };
 }

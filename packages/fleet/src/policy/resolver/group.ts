@@ -49,6 +49,13 @@ export function groupOf(key: string, way: Way, policies: readonly CompiledPolicy
   return { key, way, tiers: tiers.filter((it) => it.isDefaultDeny || it.rules.length > 0) };
 }
 
+/** In place of one that is too large. */
+export function closedGroup(key: string, way: Way, policies: readonly CompiledPolicy[]): Group {
+  const deniedBy = ordered(policies, way).map((it) => it.id);
+  const tier: GroupTier = { tier: "network-policy", isDefaultDeny: true, deniedBy, rules: [] };
+  return { key, way, tiers: [tier], isClosed: true };
+}
+
 function isDeny(rule: Rule): boolean {
   return rule.action === "deny";
 }

@@ -1,10 +1,12 @@
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { isDeepStrictEqual } from "node:util";
+import { defined } from "@fairlead/base/defined.ts";
+import { costOf } from "../budget.ts";
 import type { CompiledPolicy, Way } from "../model.ts";
 import type { Selector } from "../selector.ts";
 import { selects } from "../selector.ts";
 import type { Changes, Group, GroupKeys } from "../state.ts";
-import { groupKey, groupOf, needsOf, ordered, type SetNeed } from "./group.ts";
+import { closedGroup, groupKey, groupOf, needsOf, ordered, type SetNeed } from "./group.ts";
 import type { Identity, PodEntry } from "./identity.ts";
 import type { LiveSets } from "./live-sets.ts";
 import { type Nodes, nodeReader } from "./nodes.ts";
@@ -13,6 +15,7 @@ import { SelectorIndex } from "./selector-index.ts";
 
 interface PolicyEntry {
   readonly policy: CompiledPolicy;
+  readonly rules: Readonly<Record<Way, number>>;
   readonly selector: Selector;
   readonly subjects: Set<Subject>;
 }
@@ -31,6 +34,18 @@ interface LiveGroup {
   refs: number;
   isReported: boolean;
   needs: readonly SetNeed[];
+  /** That of policies of tenants, if it has such. */
+  readonly namespace: string | undefined;
+  /** How many of its rules count, once it is built. */
+  rules: number;
+}
+
+interface GroupsOptions {
+  readonly table: PodTable;
+  readonly sets: LiveSets;
+  readonly nodes: Nodes;
+  /** Of one namespace. Groups beyond deny everything. */
+  readonly maxRules: number;
 }
 
 const WAYS: readonly Way[] = ["ingress", "egress"];
@@ -48,21 +63,31 @@ export class Groups {
   readonly #groups = new Map<string, LiveGroup>();
   readonly #groupsOf = new Map<string, Set<LiveGroup>>();
   readonly #reported = new Map<IpAddress, GroupKeys>();
+  /** Rules of groups, by namespace, and the groups that had no room. */
+  readonly #spent = new Map<string | undefined, number>();
+  readonly #closed = new Set<LiveGroup>();
+  readonly #maxRules: number;
   readonly #dirtySubjects = new Set<Subject>();
   readonly #dirtyGroups = new Set<LiveGroup>();
   readonly #dirtyAddresses = new Set<IpAddress>();
 
-  constructor(table: PodTable, sets: LiveSets, nodes: Nodes) {
+  constructor({ table, sets, nodes, maxRules }: GroupsOptions) {
     this.#table = table;
     this.#sets = sets;
     this.#nodes = nodes;
+    this.#maxRules = maxRules;
   }
 
   upsert(policy: CompiledPolicy): void {
     const before = this.#policies.get(policy.key);
     if (before !== undefined && isDeepStrictEqual(before.policy, policy)) return;
     if (before !== undefined) this.delete(policy.key);
-    const entry: PolicyEntry = { policy, selector: policy.subject.selector, subjects: new Set() };
+    const { ingress, egress } = policy;
+    const rules = {
+      ingress: costOf(defined({ ingress })).rules,
+      egress: costOf(defined({ egress })).rules,
+    };
+    const entry: PolicyEntry = { policy, rules, selector: policy.subject.selector, subjects: new Set() };
     this.#policies.set(policy.key, entry);
     this.#new.add(entry);
     for (const group of this.#groupsOf.get(policy.key) ?? []) this.#dirtyGroups.add(group);
@@ -102,9 +127,10 @@ export class Groups {
     if (isHostDirty) this.#matchHost();
     for (const subject of this.#dirtySubjects) this.#assign(subject);
     this.#dirtySubjects.clear();
-    const groups = [...this.#dirtyGroups].filter((it) => it.refs > 0).map((it) => this.#build(it));
-    this.#dirtyGroups.clear();
     const groupsGone = this.#dropUnused();
+    const due = [...this.#dirtyGroups.union(this.#closed)].filter((it) => it.refs > 0);
+    const groups = due.flatMap((it) => this.#build(it));
+    this.#dirtyGroups.clear();
     const addresses = [...this.#dirtyAddresses].flatMap((it) => this.#report(it));
     this.#dirtyAddresses.clear();
     const isHostSame = isDeepStrictEqual(hostBefore, this.#host.groups);
@@ -196,7 +222,17 @@ export class Groups {
       return key;
     }
     const names = policies.map((it) => it.key);
-    const group: LiveGroup = { key, way, policies: names, refs: 1, isReported: false, needs: [] };
+    const namespace = policies.find((it) => it.id.namespace !== undefined)?.id.namespace;
+    const group: LiveGroup = {
+      key,
+      way,
+      policies: names,
+      refs: 1,
+      isReported: false,
+      needs: [],
+      namespace,
+      rules: 0,
+    };
     this.#groups.set(key, group);
     this.#dirtyGroups.add(group);
     for (const name of names) {
@@ -212,17 +248,33 @@ export class Groups {
     if (group !== undefined) group.refs--;
   }
 
-  #build(live: LiveGroup): Group {
-    const policies = live.policies
-      .map((it) => this.#policies.get(it)?.policy)
-      .filter((it) => it !== undefined);
-    const group = groupOf(live.key, live.way, policies);
+  /** Nothing, if it was closed and still is. */
+  #build(live: LiveGroup): readonly Group[] {
+    const entries = live.policies.flatMap((it) => this.#policies.get(it) ?? []);
+    const policies = entries.map((it) => it.policy);
+    const rules = entries.reduce((all, it) => all + it.rules[live.way], 0);
+    const hasRoom = this.#spend(live, rules);
+    if (!hasRoom && this.#closed.has(live)) return [];
+    if (hasRoom) this.#closed.delete(live);
+    else this.#closed.add(live);
+    const group = (hasRoom ? groupOf : closedGroup)(live.key, live.way, policies);
     const previous = live.needs;
     live.needs = needsOf(group);
     for (const need of live.needs) this.#sets.acquire(need);
     for (const need of previous) this.#sets.release(need.key);
     live.isReported = true;
-    return group;
+    return [group];
+  }
+
+  /** Whether the namespace has room for a group of so many rules, which it takes then. */
+  #spend(live: LiveGroup, rules: number): boolean {
+    const { namespace } = live;
+    const others = (this.#spent.get(namespace) ?? 0) - live.rules;
+    const hasRoom = namespace === undefined || others + rules <= this.#maxRules;
+    live.rules = hasRoom ? rules : 0;
+    if (others + live.rules === 0) this.#spent.delete(namespace);
+    else this.#spent.set(namespace, others + live.rules);
+    return hasRoom;
   }
 
   #dropUnused(): readonly string[] {
@@ -230,6 +282,8 @@ export class Groups {
     for (const group of this.#groups.values()) {
       if (group.refs > 0) continue;
       this.#groups.delete(group.key);
+      this.#closed.delete(group);
+      this.#spend(group, 0);
       for (const need of group.needs) this.#sets.release(need.key);
       for (const name of group.policies) {
         const others = this.#groupsOf.get(name);

@@ -1,4 +1,5 @@
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { MAX_RULES_ON_NODE } from "../budget.ts";
 import type { CompiledPolicy, PolicyNamespace, PolicyNode, PolicyPod } from "../model.ts";
 import type { Changes } from "../state.ts";
 import { Groups } from "./groups.ts";
@@ -45,7 +46,13 @@ export class Resolver {
       },
     });
     this.#sets = new LiveSets(options.cluster, this.#table, this.#nodes);
-    this.#groups = new Groups(this.#table, this.#sets, this.#nodes);
+    this.#groups = new Groups({
+      table: this.#table,
+      sets: this.#sets,
+      nodes: this.#nodes,
+      // No kernel has the rules of a whole cluster.
+      maxRules: options.node === undefined ? Number.POSITIVE_INFINITY : MAX_RULES_ON_NODE,
+    });
   }
 
   upsertPod(pod: PolicyPod): void {
