@@ -29,7 +29,7 @@ const IN_FULL_ONLY = SIZE === "full" ? [] : ["test/lab/faults-{clock,server}.tes
 /** Left to `npm run test:ci`: whole installations, labs in which one thing after the other fails, and the machine afterwards. */
 const IN_CI = [
   "test/chart/{image,install,install-page}.test.ts",
-  "test/lab/{between-nodes,chaos,faults-network,faults-programs,fleet-faults,global-services,nat,profile-isolation,upgrade,upgrades-at-once,bad-upgrades}.test.ts",
+  "test/lab/{between-nodes,chaos,faults-network,faults-programs,fleet-faults,global-services,mode-change,nat,profile-isolation,upgrade,upgrades-at-once,bad-upgrades}.test.ts",
   "test/release/**/*.test.ts",
 ];
 const TAKEN = SIZE === "ci" ? IN_CI : ["test/{lab,release}/**/*.test.ts"];

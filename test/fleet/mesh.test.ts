@@ -8,6 +8,7 @@ import {
   MESH_NETWORKS,
   type MeshNetwork,
   type NetworkMode,
+  type PathKind,
   RELAYS,
   RELEASED_AT_ANNOTATION,
   VIRTUAL_IPS,
@@ -103,7 +104,7 @@ describe("a parallel network", () => {
       hub(),
       CLUSTER_MESH_PROFILES,
       objectKey(undefined, "p"),
-      (it) => it.status?.members === 2 && findCondition(it.status.conditions, "Ready")?.status === "True",
+      (it) => it.status?.members === 2 && findCondition(it.status.conditions, "Ready")?.reason === "NoPath",
     );
     expect(profile.status).toMatchObject({ members: 2, keyEpoch: 1, addresses: { ipv4: "10.112.0.0/12" } });
     for (const name of ["a", "b"]) {
@@ -331,8 +332,8 @@ describe("members without a profile, and those of a flat one", () => {
   const deployed = objectKey("work", "flat-abcde");
   const ofD = (all: readonly EndpointSlice[]) =>
     addressesOf(all.filter((it) => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === "d"));
-  const seen = (address: string) =>
-    eventually(fleet.client("c"), ENDPOINT_SLICES, (all) => ofD(all).join() === address);
+  const seen = (address: string, timeoutMs = 20_000) =>
+    eventually(fleet.client("c"), ENDPOINT_SLICES, (all) => ofD(all).join() === address, { timeoutMs });
   const isRead = (cluster: string, namespace: string) =>
     eventuallyOne(
       hub(),
@@ -411,7 +412,7 @@ describe("members without a profile, and those of a flat one", () => {
     expect(ofMesh(fleet.hub).some((it) => it.user.includes("fleet:member:a"))).toBe(true);
   });
 
-  it("become parallel and flat again without losing an endpoint", async () => {
+  it("become parallel when there are paths, go back when these are lost on the way, and become flat again, without losing an endpoint", async () => {
     const { endpoints } = await fleet.client("d").get(ENDPOINT_SLICES, deployed);
     const targetRef = { kind: "Pod", uid: "pod-of-d" };
     await fleet.client("d").mergePatch(ENDPOINT_SLICES, deployed, {
@@ -437,9 +438,37 @@ describe("members without a profile, and those of a flat one", () => {
     const { status } = await attachPods(fleet.client("d"), "n1", ["pod-of-d"]);
     for (const name of ["c", "d"])
       await showGateway(fleet.client(name), `${name}-0`, { keys: [{ epoch: 1, publicKey: newPublicKey() }] });
-    await seen(status?.allocations?.[0]?.ipv4 ?? "");
+    const fleetAddress = status?.allocations?.[0]?.ipv4 ?? "";
+    const ready = (reason: string) =>
+      eventuallyOne(
+        hub(),
+        CLUSTER_MESH_PROFILES,
+        objectKey(undefined, "g"),
+        (it) => findCondition(it.status?.conditions, "Ready")?.reason === reason,
+      );
+    const report = async (path: PathKind) => {
+      for (const [from, to] of [["c", "d"] as const, ["d", "c"] as const]) {
+        const tunnel = { cluster: to, ordinal: 0, path, keyEpoch: 1 };
+        await reportPaths({ client: fleet.client(from), hub: hub(), cluster: from }, [tunnel]);
+      }
+    };
+    await report("none");
+    const { status: waiting } = await ready("NoPath");
+    expect(findCondition(waiting?.conditions, "Ready")?.message).toContain("no path between c and d");
+    await phaseOfD("prepare");
+    await seen("10.4.0.3");
+    await report("direct");
+    await seen(fleetAddress);
+    await phaseOfD("switch");
+    await report("none");
+    await phaseOfD("prepare");
+    await seen("10.4.0.3");
+    await ready("NoPath");
+    await report("relay");
+    await seen(fleetAddress, 60_000);
     await phaseOfD(undefined);
-    await seen(status?.allocations?.[0]?.ipv4 ?? "");
+    await seen(fleetAddress);
+    await ready("Ready");
     await setMode("flat");
     await seen("10.4.0.3");
     await eventuallyOne(fleet.client("c"), MESH_NETWORKS, system("g"), isOfMode("flat"));
@@ -453,7 +482,7 @@ describe("members without a profile, and those of a flat one", () => {
     expect(ofC.spec.network).toEqual({ profile: "g", mode: "flat" });
     await seen("10.4.0.3");
     expect(watched.losses()).toBe(0);
-  }, 60_000);
+  }, 120_000);
 
   it("see no gateways, addresses and virtual IPs of another parallel network in their own one", async () => {
     await createProfile(hub(), "q");

@@ -37,6 +37,17 @@ export function isMoreThanPaths({ before, after }: Change<Gateway>): boolean {
   return !sameJson(facts(before), facts(after));
 }
 
+/** Clusters to which a gateway has a tunnel that answers, as its node reports. */
+export function reachedClusters(gateway: Gateway | undefined): ReadonlySet<string> {
+  const answering = (gateway?.status?.paths ?? []).filter((it) => it.path !== "none");
+  return new Set(answering.map((it) => it.cluster));
+}
+
+/** Whether a gateway reaches a cluster that it did not reach, or reaches one no longer. */
+export function isReachChanged({ before, after }: Change<Gateway>): boolean {
+  return reachedClusters(before).symmetricDifference(reachedClusters(after)).size > 0;
+}
+
 /** As in the CRD, which an older hub may not have. */
 const MAX_KEYS = 2;
 const MAX_CANDIDATES = 16;

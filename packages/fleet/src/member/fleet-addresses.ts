@@ -14,6 +14,7 @@ import {
   RELEASED_AT_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { reachedClusters } from "#domain/gateway.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -64,10 +65,8 @@ function allocationsOf({ status }: AddressBlock): Allocation[] {
 const HAS_REPORTED = "";
 
 /** Clusters to which a gateway of this cluster has a tunnel that answers: only those report. */
-function reachedBy({ status }: Gateway): string[] {
-  if (status?.pathsReportedAt === undefined) return [];
-  const answering = (status.paths ?? []).filter((it) => it.path !== "none");
-  return [HAS_REPORTED, ...answering.map((it) => it.cluster)];
+function reachedBy(gateway: Gateway): string[] {
+  return gateway.status?.pathsReportedAt === undefined ? [] : [HAS_REPORTED, ...reachedClusters(gateway)];
 }
 
 type MeshSession = Pick<Session, "cluster" | "mesh" | "ranges"> & {

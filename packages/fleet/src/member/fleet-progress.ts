@@ -14,13 +14,13 @@ export function progressOf(session: Session): NamespaceReport["spec"]["fleetAddr
   if (exportsFleetAddresses(session) && areAllInUse(session)) return "InUse";
   const usesSome = !exportsFleetAddresses(session) && isAnyInUse(session);
   if (usesSome) return "InUse";
-  return isConnected(session) && [...ownEndpoints(session)].every((it) => isAttached(session, it))
+  return hasKnownGateway(session) && [...ownEndpoints(session)].every((it) => isAttached(session, it))
     ? "Ready"
     : undefined;
 }
 
-/** Whether other clusters can reach a gateway of this one, as far as the hub knows. */
-function isConnected({ mesh, cluster }: Session): boolean {
+/** Whether other clusters know a gateway of this one. Whether there are paths between them, the hub sees by the reports of both. */
+function hasKnownGateway({ mesh, cluster }: Session): boolean {
   return [...(mesh?.gateways.store.list() ?? [])].some(
     ({ spec, status }) =>
       spec.cluster === cluster &&

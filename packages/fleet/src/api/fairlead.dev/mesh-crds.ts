@@ -225,6 +225,10 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                     '"prepare": endpoints still have the addresses of pods. "switch": they get fleet addresses. "leave": they get the addresses of pods again.',
                   ),
                   "since!": time(),
+                  returns: int32(
+                    'How often the change has gone back to "prepare", because members lost their paths.',
+                    { minimum: 0 },
+                  ),
                 },
                 "Of a member, while its network changes its mode: importers accept both addresses.",
               ),

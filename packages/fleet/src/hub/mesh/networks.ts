@@ -12,15 +12,15 @@ import {
   VIEW_PREFIX,
   viewNamespaceOf,
 } from "#api/networking.fleet.azure.com/names.ts";
-import { gatewayNames } from "#domain/gateway.ts";
+import { gatewayNames, reachedClusters } from "#domain/gateway.ts";
 import { type Selected, selectMembers } from "#domain/mesh-members.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { HubInformers } from "../informers.ts";
 import { isIsolated, reportOf } from "../view.ts";
 import { type AddressesPlan, planAddresses } from "./plan-addresses.ts";
 import { planEpoch } from "./plan-epoch.ts";
-import { type Contact, planStates, type StatesPlan } from "./plan-states.ts";
+import { type Pair, pairsWithoutPath, unreachedFrom } from "./plan-paths.ts";
+import { type Contact, isSilent, planStates, type StatesPlan } from "./plan-states.ts";
 import type { Progress } from "./plan-transition.ts";
 import { planVirtualIPs, type VirtualIPsPlan } from "./plan-virtual-ips.ts";
 
@@ -29,6 +29,8 @@ export interface Planned {
   readonly states: StatesPlan;
   readonly selected: Selected;
   readonly addresses: AddressesPlan;
+  /** Members of a parallel network that have no path to each other. */
+  readonly unconnected: readonly Pair[];
   readonly virtualIPs: VirtualIPsPlan;
   readonly epoch: ReturnType<typeof planEpoch>;
 }
@@ -41,8 +43,7 @@ export function planNetworks(
   const nodesOf = (cluster: string): number | undefined => nodeBlocksOf(informers, cluster);
   const progressOf = (cluster: string): Progress | "gone" => {
     const member = informers.members.store.get(objectKey(undefined, cluster));
-    const isGone = findCondition(member?.status?.conditions, "Healthy")?.status === "False";
-    return isGone ? "gone" : reportOf(informers, cluster)?.spec.fleetAddresses;
+    return isSilent(member) ? "gone" : reportOf(informers, cluster)?.spec.fleetAddresses;
   };
   const plan = (selected: Selected): Planned => {
     const { profile, problem } = selected;
@@ -53,6 +54,7 @@ export function planNetworks(
     const shownNetwork = informers.networks.store.get(objectKey(view, name))?.spec;
     const network = shownNetwork?.mode === "parallel" ? shownNetwork : undefined;
     const usable = problem === undefined ? profile : asFlat(profile);
+    const unconnected = usable.spec.network.mode === "parallel" ? unconnectedIn(informers, selected) : [];
     const addresses = planAddresses({
       ...selected,
       profile: usable,
@@ -60,6 +62,7 @@ export function planNetworks(
       blocks,
       nodesOf,
       progressOf,
+      unconnected,
       nowMs,
     });
     const virtualIPs = planVirtualIPs({
@@ -73,12 +76,14 @@ export function planNetworks(
       view,
       selected,
       addresses,
+      unconnected,
       virtualIPs,
       states: planStates({
         selected,
-        contactOf: contacts(informers, view, new Set(addresses.blocks.map((it) => it.cluster))),
+        contactOf: contacts(informers, view, { blocks: addresses.blocks, unconnected }),
         former: (users.get(name) ?? []).filter((it) => informers.memberships.of(it)?.metadata.name !== name),
         problem: fault?.message,
+        unconnected,
         nowMs,
       }),
       epoch: planEpoch({
@@ -117,8 +122,9 @@ function usersOf({ internalMembers, reports }: HubInformers): ReadonlyMap<string
 function contacts(
   informers: HubInformers,
   view: string,
-  blocks: ReadonlySet<string>,
+  { blocks, unconnected }: Pick<AddressesPlan, "blocks"> & Pick<Planned, "unconnected">,
 ): (cluster: string) => Contact | undefined {
+  const blockOf = new Map(blocks.map((it) => [it.cluster, it]));
   return (cluster) => {
     const report = reportOf(informers, cluster);
     const key = objectKey(mailboxOf(cluster), cluster);
@@ -128,8 +134,10 @@ function contacts(
     return {
       profile: internalMember.spec.network?.profile,
       isReading: isCopied || report.spec.view === view,
-      hasBlock: blocks.has(cluster),
+      hasBlock: blockOf.has(cluster),
+      isChanging: blockOf.get(cluster)?.transition !== undefined,
       fleetAddresses: report.spec.fleetAddresses,
+      unreached: unreachedFrom(cluster, unconnected),
     };
   };
 }
@@ -177,6 +185,15 @@ function servicesIn(
 ): Iterable<ImportedService> {
   const namespaces = [view, ...members.map((it) => mailboxOf(it.metadata.name))];
   return Iterator.from(namespaces).flatMap((it) => importedServices.store.byIndex("in", it));
+}
+
+/** Members whose agents do not answer are not waited for. */
+function unconnectedIn({ gateways }: HubInformers, { members }: Selected): readonly Pair[] {
+  const present = members.filter((it) => !isSilent(it)).map((it) => it.metadata.name);
+  return pairsWithoutPath(present, (cluster) => {
+    const own = gatewayNames(cluster).map((it) => gateways.store.get(objectKey(mailboxOf(cluster), it)));
+    return new Set(own.flatMap((it) => [...reachedClusters(it)]));
+  });
 }
 
 /** Gateways of its members that others see. */

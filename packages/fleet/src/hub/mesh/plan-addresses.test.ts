@@ -40,6 +40,7 @@ function planned(view: Partial<AddressesView>) {
     blocks: [],
     nodesOf: () => 1,
     progressOf: () => undefined,
+    unconnected: [],
     nowMs: NOW,
     ...view,
   });
@@ -104,7 +105,7 @@ describe("the addresses of members", () => {
     expect(ipv4Of(plan)).toEqual({ a: "10.112.0.0/21" });
     const { conditions } = planProfileStatus(
       { profile: profileOf(), members: all, ...NONE, problem: undefined },
-      plan,
+      { ...plan, unconnected: [] },
       EPOCH,
     );
     expect(conditions).toEqual([
@@ -124,7 +125,7 @@ describe("the addresses of members", () => {
     expect(Object.keys(ipv4Of(plan))).toEqual(["a"]);
     const { conditions } = planProfileStatus(
       { profile: profileOf(), members: all, ...NONE, problem: undefined },
-      plan,
+      { ...plan, unconnected: [] },
       EPOCH,
     );
     expect(conditions[0]).toMatchObject({ reason: "WaitingForMembers" });
@@ -157,7 +158,7 @@ describe("the addresses of members", () => {
     expect(ipv4Of(later)).toEqual(ipv4Of(plan));
     const { conditions } = planProfileStatus(
       { profile: changed, members: members("a"), ...NONE, problem: undefined },
-      later,
+      { ...later, unconnected: [] },
       EPOCH,
     );
     expect(conditions[0]?.message).toContain("stay in use while members have blocks of them");

@@ -19,7 +19,7 @@ import {
 import { byAge } from "#domain/mesh-members.ts";
 import { rangesOf } from "#domain/ranges.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
-
+import type { Pair } from "./plan-paths.ts";
 import { dueInMs, planTransition, type Progress } from "./plan-transition.ts";
 
 /** The blocks of the members of one parallel network. Pure. */
@@ -42,6 +42,8 @@ export interface AddressesView {
   readonly nodesOf: (cluster: string) => number | undefined;
   /** How far a member is with fleet addresses; "gone" if its agent does not answer. */
   readonly progressOf: (cluster: string) => Progress | "gone";
+  /** Members, of those whose agents answer, that have no path to each other. */
+  readonly unconnected: readonly Pair[];
   readonly nowMs: number;
 }
 
@@ -115,7 +117,7 @@ function soonest(all: readonly number[]): number | undefined {
 
 /** @param present - The blocks of members that are in use. */
 function transitions(
-  { profile, members, nodesOf, progressOf, nowMs }: AddressesView,
+  { profile, members, nodesOf, progressOf, unconnected, nowMs }: AddressesView,
   present: ReadonlyMap<string, AddressBlock["spec"]>,
 ): (cluster: string) => ReturnType<typeof planTransition> {
   const { mode } = profile.spec.network;
@@ -123,11 +125,18 @@ function transitions(
   const taking = members.filter((it) => nodesOf(it.metadata.name) !== undefined);
   const progress = new Map(taking.map(({ metadata: { name } }) => [name, progressOf(name)]));
   const all = [...progress.values()].filter((it) => it !== "gone");
+  const inUse = [...present.values()].filter(({ cluster }) => progress.has(cluster));
+  const steps = inUse.flatMap((it) => it.transition ?? []);
+  const isEstablished = steps.length < inUse.length;
+  const isSwitching = (it: string): boolean => present.get(it)?.transition?.phase === "switch";
+  const hasLostPaths = unconnected.some((pair) => pair.every(isSwitching));
+  const isConnected = unconnected.length === 0;
+  const network = { mode, isRoutable, isConnected, hasLostPaths, isEstablished, steps, all, nowMs };
   return (cluster) => {
     const own = progress.get(cluster);
     const spec = present.get(cluster);
     const before = spec === undefined ? undefined : { transition: spec.transition };
-    return planTransition({ mode, before, isRoutable, own: own === "gone" ? undefined : own, all, nowMs });
+    return planTransition({ ...network, before, own: own === "gone" ? undefined : own });
   };
 }
 

@@ -15,6 +15,7 @@ import { byText } from "@fairlead/base/text.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { type PinOf, planNodeAgents } from "./plan-node-agents.ts";
 import type { Epoch } from "./plan-epoch.ts";
+import { describePairs, type Pair } from "./plan-paths.ts";
 import { type AddressesPlan, areRoutable, listed } from "./plan-addresses.ts";
 
 /** What a profile's members share, and its status. Pure. */
@@ -68,12 +69,16 @@ export function describeNetwork(
   };
 }
 
+type Views = Pick<AddressesPlan, "plan" | "blocks" | "faults"> & { readonly unconnected: readonly Pair[] };
+
 export function planProfileStatus(
-  { profile, members, elsewhere, beyond, problem }: Selected,
-  { plan, blocks, faults }: Pick<AddressesPlan, "plan" | "blocks" | "faults">,
+  selected: Selected,
+  network: Views,
   epoch: Epoch,
   pinOf?: PinOf,
 ): Omit<NonNullable<ClusterMeshProfile["status"]>, "conditions"> & { readonly conditions: NewCondition[] } {
+  const { profile, members, elsewhere, beyond } = selected;
+  const { plan } = network;
   const ofParallel =
     plan === undefined
       ? {}
@@ -81,36 +86,16 @@ export function planProfileStatus(
           addresses: { ipv4: formatPrefix(plan.ipv4), ipv6: formatPrefix(plan.ipv6) },
           ...epoch,
         };
-  const [first] = faults;
-  const has = new Set(blocks.map((it) => it.cluster));
-  const waiting = members.map((it) => it.metadata.name).filter((it) => !has.has(it));
-  const isWaiting = profile.spec.network.mode === "parallel" && waiting.length > 0;
-  const changing = describeTransitions(blocks);
+  const fault = faultOf(selected, network);
   const ready: NewCondition =
-    problem !== undefined
-      ? { type: "Ready", status: "False", reason: "InvalidProfile", message: problem }
-      : first !== undefined
-        ? {
-            type: "Ready",
-            status: "False",
-            reason: first.reason,
-            message: listedFaults(faults.map((it) => it.message)),
-          }
-        : changing !== ""
-          ? { type: "Ready", status: "False", reason: "ChangingMode", message: changing }
-          : isWaiting
-            ? {
-                type: "Ready",
-                status: "False",
-                reason: "WaitingForMembers",
-                message: `waiting for "fairlead member" of ${listed(waiting)} to report`,
-              }
-            : {
-                type: "Ready",
-                status: "True",
-                reason: "Ready",
-                message: `${members.length} members${changedPrefixes(profile, plan)}`,
-              };
+    fault === undefined
+      ? {
+          type: "Ready",
+          status: "True",
+          reason: "Ready",
+          message: `${members.length} members${changedPrefixes(profile, plan)}`,
+        }
+      : { type: "Ready", status: "False", ...fault };
   const podAddresses = areRoutable(members) ? ("Distinct" as const) : ("Overlapping" as const);
   return {
     ...ofParallel,
@@ -125,8 +110,30 @@ export function planProfileStatus(
   };
 }
 
+/** Why a network is not ready. */
+function faultOf(
+  { profile, members, problem }: Selected,
+  { blocks, faults, unconnected }: Views,
+): Pick<NewCondition, "reason" | "message"> | undefined {
+  if (problem !== undefined) return { reason: "InvalidProfile", message: problem };
+  const [first] = faults;
+  if (first !== undefined)
+    return { reason: first.reason, message: listedFaults(faults.map((it) => it.message)) };
+  const changing = describeTransitions(blocks);
+  const after = changing === "" ? "" : `; ${changing}`;
+  const has = new Set(blocks.map((it) => it.cluster));
+  const waiting = members.map((it) => it.metadata.name).filter((it) => !has.has(it));
+  if (profile.spec.network.mode === "parallel" && waiting.length > 0)
+    return {
+      reason: "WaitingForMembers",
+      message: `waiting for "fairlead member" of ${listed(waiting)} to report${after}`,
+    };
+  if (unconnected.length > 0) return { reason: "NoPath", message: `${describePairs(unconnected)}${after}` };
+  return changing === "" ? undefined : { reason: "ChangingMode", message: changing };
+}
+
 const PHASES = {
-  prepare: "wait for the pods of all members to have fleet addresses",
+  prepare: "keep the addresses of pods until all members have fleet addresses and paths to each other",
   switch: "change the addresses of their endpoints to fleet addresses",
   leave: "change the addresses of their endpoints to those of pods",
 } as const;

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { ClusterMeshProfile, MeshMemberState } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { Selected } from "#domain/mesh-members.ts";
+import { type Pair, unreachedFrom } from "./plan-paths.ts";
 import { CONNECT_MS, type Contact, planStates, type StatesPlan, type StatesView } from "./plan-states.ts";
 
 const NOW = Date.UTC(2026, 0, 1);
@@ -15,7 +16,14 @@ function member(name: string, healthy?: "False"): MemberCluster {
   if (healthy === undefined) return { metadata: { name }, spec };
   return { metadata: { name }, spec, status: { conditions: [{ ...condition, status: healthy }] } };
 }
-const READING: Contact = { profile: "p", isReading: true, hasBlock: true, fleetAddresses: "InUse" };
+const READING: Contact = {
+  profile: "p",
+  isReading: true,
+  hasBlock: true,
+  isChanging: false,
+  fleetAddresses: "InUse",
+  unreached: [],
+};
 
 function plan(
   selected: Partial<Selected>,
@@ -28,6 +36,7 @@ function plan(
     contactOf: (it) => contacts[it],
     former: [],
     problem: undefined,
+    unconnected: [],
     nowMs: NOW,
     ...more,
   });
@@ -63,6 +72,68 @@ describe("the state of a profile", () => {
     expect(of({ hasBlock: false }).memberStates[0]?.error).toContain("no fleet addresses");
     expect(of({ fleetAddresses: undefined }).memberStates[0]?.error).toContain("gateways are not connected");
     expect(of({}).state).toBe("Connected");
+  });
+});
+
+describe("a member of a parallel network without a path to another", () => {
+  const all = [member("a"), member("b"), member("c")];
+  const without = (
+    pairs: readonly Pair[],
+    before: StatesPlan | undefined,
+    isChanging = false,
+  ): StatesPlan => {
+    const known = profile("parallel");
+    const contacts = all.map(({ metadata: { name } }) => {
+      const contact: Contact = { ...READING, isChanging, unreached: unreachedFrom(name, pairs) };
+      return [name, contact] as const;
+    });
+    return plan(
+      {
+        profile: before === undefined ? known : { ...known, status: { memberStates: before.memberStates } },
+        members: all,
+      },
+      Object.fromEntries(contacts),
+      { unconnected: pairs },
+    );
+  };
+  const whole = without([], undefined);
+
+  it("connects until it has one, also while the mode changes", () => {
+    for (const it of [without([["a", "b"]], undefined), without([["a", "b"]], whole, true)]) {
+      expect([it.state, statesOf(it)]).toEqual([
+        "Applying",
+        { a: "Connecting", b: "Connecting", c: "Connected" },
+      ]);
+      expect(it.memberStates[0]?.error).toBe('no path to b; see "fairlead status --paths"');
+    }
+  });
+
+  it("makes a network that was connected Degraded, and has failed when it reaches none any more", () => {
+    const one = without([["a", "b"]], whole);
+    expect([one.state, one.error]).toEqual([
+      "Degraded",
+      'no path between a and b; see "fairlead status --paths"',
+    ]);
+    const isolated: readonly Pair[] = [
+      ["a", "b"],
+      ["a", "c"],
+    ];
+    const cut = without(isolated, whole);
+    expect([cut.state, statesOf(cut)]).toEqual(["Degraded", { a: "Failed", b: "Connected", c: "Connected" }]);
+    expect(statesOf(without(isolated, cut))).toEqual(statesOf(cut));
+    expect(without([], cut).state).toBe("Connected");
+  });
+
+  it("leaves the others connected while it joins them", () => {
+    const two = { ...whole, memberStates: whole.memberStates.filter((it) => it.name !== "c") };
+    const joining = without(
+      [
+        ["a", "c"],
+        ["b", "c"],
+      ],
+      two,
+    );
+    expect(statesOf(joining)).toEqual({ a: "Connected", b: "Connected", c: "Connecting" });
   });
 });
 

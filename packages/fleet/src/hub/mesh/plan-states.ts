@@ -9,6 +9,8 @@ import type { Selected } from "#domain/mesh-members.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { findCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import { listed } from "./plan-addresses.ts";
+import { describePairs, type Pair } from "./plan-paths.ts";
 import type { Progress } from "./plan-transition.ts";
 
 /** The states of a profile and of its members, with the names that Azure's API has for them. Pure. */
@@ -24,7 +26,11 @@ export interface Contact {
   readonly isReading: boolean;
   /** Whether it has fleet addresses. */
   readonly hasBlock: boolean;
+  /** Whether its network changes its mode. */
+  readonly isChanging: boolean;
   readonly fleetAddresses: Progress;
+  /** The members to which it has no path. */
+  readonly unreached: readonly string[];
 }
 
 export interface StatesView {
@@ -34,6 +40,7 @@ export interface StatesView {
   readonly former: readonly string[];
   /** What is wrong with the network as a whole. */
   readonly problem: string | undefined;
+  readonly unconnected: readonly Pair[];
   readonly nowMs: number;
 }
 
@@ -50,17 +57,17 @@ export function planStates(view: StatesView): StatesPlan {
   const { selected, former, nowMs } = view;
   const { profile, members, leaving, elsewhere, beyond, absent } = selected;
   const isManual = profile.spec.apply === "Manual";
+  const before = new Map((profile.status?.memberStates ?? []).map((it) => [it.name, it]));
   const found = new Map<string, Found>([
     ...former.map((it) => [it, ["Disconnecting"]] as const),
     ...leaving.map((it) => [it.metadata.name, ["Disconnecting"]] as const),
-    ...members.map((it) => [it.metadata.name, stateOf(it, view)] as const),
+    ...members.map((it) => [it.metadata.name, stateOf(it, before, view)] as const),
     ...absent.map((it) => [it, ["Failed", "the fleet has no member of this name"]] as const),
     ...beyond.map((it) => [it, ["Failed", "the profile has 255 members, which is the limit"]] as const),
     ...(isManual
       ? elsewhere.map((it) => [it.member, ["Failed", `it belongs to profile ${it.profile}`]] as const)
       : []),
   ]);
-  const before = new Map((profile.status?.memberStates ?? []).map((it) => [it.name, it]));
   const isNew = isManual && profile.status?.lastOperationId !== profile.spec.applied?.operation;
   const memberStates = [...found]
     .toSorted(([a], [b]) => byText(a, b))
@@ -68,15 +75,20 @@ export function planStates(view: StatesView): StatesPlan {
   const dueInMs = memberStates
     .filter((it) => it.state === "Connecting")
     .map((it) => Date.parse(it.lastUpdatedAt) + CONNECT_MS - nowMs);
+  const problem = view.problem ?? pathProblem(memberStates, view.unconnected);
   return {
-    state: stateOfAll(memberStates, view),
+    state: stateOfAll(memberStates, { selected, problem }),
     memberStates,
-    error: errorOf(memberStates, view),
+    error: errorOf(memberStates, { selected, problem }),
     againInMs: dueInMs.length === 0 ? undefined : Math.max(1, Math.min(...dueInMs)),
   };
 }
 
-function stateOf(member: MemberCluster, { selected, contactOf }: StatesView): Found {
+function stateOf(
+  member: MemberCluster,
+  before: ReadonlyMap<string, MeshMemberStatus>,
+  { selected, contactOf }: StatesView,
+): Found {
   const { name } = member.metadata;
   const { profile, members } = selected;
   const health = findCondition(member.status?.conditions, "Healthy");
@@ -88,9 +100,35 @@ function stateOf(member: MemberCluster, { selected, contactOf }: StatesView): Fo
   if (profile.spec.network.mode === "flat") return ["Connected"];
   if (!contact.hasBlock) return ["Connecting", "it has no fleet addresses yet; see condition Ready"];
   const isReady = contact.fleetAddresses !== undefined || members.length === 1;
-  return isReady
-    ? ["Connected"]
-    : ["Connecting", 'its gateways are not connected yet; see "fairlead status --paths"'];
+  if (!isReady) return ["Connecting", 'its gateways are not connected yet; see "fairlead status --paths"'];
+  return stateByPaths(name, contact, { members, before });
+}
+
+function stateByPaths(
+  name: string,
+  { unreached, isChanging }: Contact,
+  { members, before }: Pick<Selected, "members"> & { readonly before: ReadonlyMap<string, MeshMemberStatus> },
+): Found {
+  if (unreached.length === 0) return ["Connected"];
+  const error = `no path to ${listed(unreached)}; see "fairlead status --paths"`;
+  const state = before.get(name)?.state;
+  if (isChanging || (state !== "Connected" && state !== "Failed")) return ["Connecting", error];
+  // One that reaches some members is part of the network; the path that it lacks is a problem of the network.
+  const present = members.filter((it) => !isSilent(it));
+  if (state === "Connected" && unreached.length < present.length - 1) return ["Connected"];
+  const isLost = state === "Failed" || unreached.some((it) => before.get(it)?.state === "Connected");
+  return [isLost ? "Failed" : "Connecting", error];
+}
+
+/** Whether the agent of a member does not answer. */
+export function isSilent(member: MemberCluster | undefined): boolean {
+  return findCondition(member?.status?.conditions, "Healthy")?.status === "False";
+}
+
+/** Members that have no path to each other, once none is on its way into the network. */
+function pathProblem(states: readonly MeshMemberStatus[], unconnected: readonly Pair[]): string | undefined {
+  if (unconnected.length === 0 || states.some((it) => it.state === "Connecting")) return undefined;
+  return describePairs(unconnected);
 }
 
 interface Before {
@@ -117,7 +155,9 @@ function timedOut([state, error]: Found, { before, isNew, nowMs }: Before): Foun
   return ["Failed", `not connected after 15 min: ${error ?? ""}`];
 }
 
-function stateOfAll(states: readonly MeshMemberStatus[], { selected, problem }: StatesView): MeshState {
+type Whole = Pick<StatesView, "selected" | "problem">;
+
+function stateOfAll(states: readonly MeshMemberStatus[], { selected, problem }: Whole): MeshState {
   const has = (...wanted: readonly MeshMemberState[]): boolean =>
     states.some((it) => wanted.includes(it.state));
   if (selected.problem !== undefined) return "Failed";
@@ -129,7 +169,7 @@ function stateOfAll(states: readonly MeshMemberStatus[], { selected, problem }: 
 
 const MOST_REPORTED = 10;
 
-function errorOf(states: readonly MeshMemberStatus[], { selected, problem }: StatesView): string | undefined {
+function errorOf(states: readonly MeshMemberStatus[], { selected, problem }: Whole): string | undefined {
   if (selected.problem !== undefined) return selected.problem;
   const failed = states.filter((it) => it.state === "Failed" || it.state === "Unknown");
   const reported = failed.slice(0, MOST_REPORTED).map((it) => `${it.name}: ${it.error ?? it.state}`);

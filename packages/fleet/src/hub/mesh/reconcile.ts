@@ -1,7 +1,7 @@
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { CLUSTER_MESH_PROFILES } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
-import { isMoreThanPaths } from "#domain/gateway.ts";
+import { isMoreThanPaths, isReachChanged } from "#domain/gateway.ts";
 import { isHeartbeat } from "#domain/member-change.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -44,7 +44,9 @@ export function createMesh(parts: Parts): Controller {
       concurrency: 1,
       sources: [
         watching(informers.profiles, always),
-        watching(informers.gateways, (change) => (isMoreThanPaths(change) ? [ALL] : [])),
+        watching(informers.gateways, (change) =>
+          isMoreThanPaths(change) || isReachChanged(change) ? [ALL] : [],
+        ),
         watching(informers.blocks, always),
         watching(informers.networks, always),
         watching(informers.virtualIPs, always),
@@ -94,12 +96,12 @@ const MAX_WAIT_MS = 24 * 3600 * 1000;
 
 async function reportProfile(
   parts: Parts,
-  { selected, states, addresses, virtualIPs, epoch: { epoch } }: Planned,
+  { selected, states, addresses, unconnected, virtualIPs, epoch: { epoch } }: Planned,
   signal: AbortSignal,
 ): Promise<void> {
   const { conditions, ...network } = planProfileStatus(
     selected,
-    { ...addresses, faults: [...addresses.faults, ...virtualIPs.faults] },
+    { ...addresses, unconnected, faults: [...addresses.faults, ...virtualIPs.faults] },
     epoch,
     (cluster) => pinOf(parts.informers, cluster),
   );

@@ -105,12 +105,16 @@ function networkOf(
   return isFlat ? describeTerms(profile) : undefined;
 }
 
-/** Gateways in mailboxes of members that belong to no parallel network any more: these read it no longer. */
+/**
+ * Gateways in mailboxes of members that belong to no parallel network any more: these read it no longer. They belong to one until they
+ * have left it, whatever the profile says: others still send to their fleet addresses.
+ */
 function leftIn({ gateways }: HubInformers, planned: readonly Planned[]): Gateway[] {
   const mailboxes = new Set(
-    planned
-      .filter(({ selected }) => selected.profile.spec.network.mode === "parallel")
-      .flatMap(({ selected }) => selected.members.map((it) => mailboxOf(it.metadata.name))),
+    planned.flatMap(({ selected: { profile, members }, addresses }) => [
+      ...(profile.spec.network.mode === "parallel" ? members.map((it) => mailboxOf(it.metadata.name)) : []),
+      ...addresses.blocks.map((it) => mailboxOf(it.cluster)),
+    ]),
   );
   return [...gateways.store.list()].filter(({ metadata: { namespace = "" } }) => {
     const isMailbox = clusterOfMailbox(namespace) !== undefined;

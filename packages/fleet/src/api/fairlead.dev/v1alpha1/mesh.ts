@@ -213,7 +213,13 @@ export interface AddressBlock extends KubeObject {
      * get fleet addresses. "leave": they get the addresses of pods again. Importers accept both. Absent: endpoints have
      * fleet addresses only.
      */
-    transition?: { phase: "prepare" | "switch" | "leave"; /** RFC 3339. */ since: string };
+    transition?: {
+      phase: "prepare" | "switch" | "leave";
+      /** RFC 3339. */
+      since: string;
+      /** How often the change has gone back to "prepare", because members lost their paths. Absent: 0. */
+      returns?: number;
+    };
   };
   status?: {
     allocations?: Allocation[];

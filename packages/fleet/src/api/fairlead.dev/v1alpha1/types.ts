@@ -18,8 +18,8 @@ export interface NamespaceReport extends KubeObject {
     /** How many blocks of fleet addresses its nodes need, in a parallel network. */
     nodeBlocks?: number;
     /**
-     * How far the member is with fleet addresses. "Ready": the endpoints that it exports have some, and a gateway is connected to
-     * others. "InUse": its exports carry them.
+     * How far the member is with fleet addresses. "Ready": the endpoints that it exports have some, and other members know a
+     * gateway of it. "InUse": its exports carry them.
      */
     fleetAddresses?: "Ready" | "InUse";
   };

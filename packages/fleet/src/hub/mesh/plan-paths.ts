@@ -1,0 +1,34 @@
+/** Which members of a parallel network have no path to each other. Pure. */
+
+import { listed } from "./plan-addresses.ts";
+
+/** Two members, in the order in which they were given. */
+export type Pair = readonly [string, string];
+
+/**
+ * The pairs of which not both sides report a tunnel to the other that answers, direct or by a relay. One that has not reported yet has
+ * none: gateways report as soon as a tunnel answers.
+ *
+ * @param reachedBy - Clusters that a member's gateways reach.
+ */
+export function pairsWithoutPath(
+  members: readonly string[],
+  reachedBy: (cluster: string) => ReadonlySet<string>,
+): readonly Pair[] {
+  const reached = new Map(members.map((it) => [it, reachedBy(it)]));
+  const reaches = (from: string, to: string): boolean => reached.get(from)?.has(to) === true;
+  return members.flatMap((one, at) =>
+    members
+      .slice(at + 1)
+      .flatMap((other) => (reaches(one, other) && reaches(other, one) ? [] : [[one, other] as const])),
+  );
+}
+
+/** The members to which one has no path. */
+export function unreachedFrom(cluster: string, unconnected: readonly Pair[]): readonly string[] {
+  return unconnected.flatMap(([a, b]) => (a === cluster ? [b] : b === cluster ? [a] : []));
+}
+
+export function describePairs(unconnected: readonly Pair[]): string {
+  return `no path between ${listed(unconnected.map((it) => it.join(" and ")))}; see "fairlead status --paths"`;
+}
