@@ -32,6 +32,8 @@ const CLUSTER_LABEL = "io.cilium.k8s.policy.cluster";
 const KINDS: readonly Resource[] = [IDENTITY_SLICES, ENDPOINT_SLICES, SERVICES, NETWORK_POLICIES];
 
 const clock = new SteppedClock();
+/** Addresses at which no pod answers. */
+const dead = new Set<string>();
 let fleet: TestFleet;
 let backup = "";
 
@@ -40,6 +42,7 @@ beforeAll(async () => {
     members: MEMBERS,
     clocks: { a: clock, b: clock, c: clock, hub: clock, "hub/apiserver": clock },
     hubJournal: true,
+    probe: () => (address) => Promise.resolve(!dead.has(address)),
   });
   for (const [at, name] of MEMBERS.entries()) {
     const client = fleet.client(name);
@@ -169,6 +172,50 @@ it("identities, policies and global Services stay as they are while the hub is g
   fleet.hubProgram.start();
   await untilKnown("b", ["10.1.0.6 web", "10.1.0.7 web", "10.3.0.5 db"]);
   await untilServed({ a: ["10.1.0.1", "10.1.0.2"], b: ["10.2.0.1"], c: [] });
+}, 90_000);
+
+it("a member that starts without the hub leaves out endpoints that do not answer, and the hub's return brings none of them back", async () => {
+  const served = async (): Promise<string> => {
+    const { items } = await fleet.client("b").list(ENDPOINT_SLICES, { namespace: "shop" });
+    return addressesOf(items.filter((it) => it.metadata.labels?.[SERVICE_NAME_LABEL] === "hello")).join();
+  };
+  const untilServes = async (...wanted: readonly string[]): Promise<void> => {
+    await expect.poll(served).toBe(wanted.join());
+  };
+  const [kept, gone, own] = ["10.1.0.1", "10.1.0.2", "10.2.0.1"] as const;
+  await fleet.hubProgram.stop();
+  await fleet.hub.restart(async () => {
+    await fleet.agents.get("b")?.stop();
+    dead.add(gone);
+    await serve("a", [kept]);
+    fleet.agents.get("b")?.start();
+    await settled();
+    expect(await served()).toBe([kept, gone, own].join());
+    clock.skip(10_000);
+    await untilServes(kept, own);
+    dead.delete(gone);
+    await untilServes(kept, gone, own);
+    dead.add(kept).add(gone);
+    await untilServes(own);
+    dead.delete(kept);
+    await untilServes(kept, own);
+  });
+  const stop = new AbortController();
+  const seen = new Set<string>();
+  const watched = (async () => {
+    const options = { namespace: "shop", sendInitialEvents: true, allowWatchBookmarks: true };
+    for await (const { type, object } of fleet.client("b").watch(ENDPOINT_SLICES, options, stop.signal))
+      if (type !== "BOOKMARK" && type !== "ERROR")
+        for (const it of addressesOf([object])) seen.add(type === "DELETED" ? `no ${it}` : it);
+  })().catch(() => {});
+  fleet.hubProgram.start();
+  await untilServed({ a: [kept], b: [own], c: [] });
+  stop.abort();
+  await watched;
+  expect([...seen].toSorted()).toEqual([kept, own]);
+  dead.clear();
+  await serve("a", [kept, gone]);
+  await untilServed({ a: [kept, gone], b: [own], c: [] });
 }, 90_000);
 
 it("identities and global Services are as the members say after the hub was restored from an old backup, and later changes arrive", async () => {

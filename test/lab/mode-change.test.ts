@@ -74,7 +74,7 @@ async function setMode(mode: "flat" | "parallel"): Promise<void> {
 }
 
 /** Waits until all members are in this step. */
-async function untilPhase(phase: "prepare" | "switch" | undefined): Promise<void> {
+async function untilPhase(phase: "prepare" | "switch" | "leave" | undefined): Promise<void> {
   await eventually(
     await lab.client("hub"),
     ADDRESS_BLOCKS,

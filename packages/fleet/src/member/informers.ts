@@ -279,7 +279,7 @@ export function globalServiceOfSlice({ metadata: { namespace, labels } }: Endpoi
 }
 
 /** The LoadBalancer Service that an imported slice belongs to. */
-function balancerOfSlice({ metadata: { namespace, labels } }: EndpointSlice): string[] {
+export function balancerOfSlice({ metadata: { namespace, labels } }: EndpointSlice): string[] {
   const balancer = labels?.[SERVICE_NAME_LABEL];
   const isBalanced = labels?.[SLICE_MANAGER_LABEL] === FLEET_SLICE_MANAGER;
   return isBalanced && balancer !== undefined ? [objectKey(namespace, balancer)] : [];

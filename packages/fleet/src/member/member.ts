@@ -10,7 +10,7 @@ import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { createEndpointExport, sliceKeys } from "./endpoints/export.ts";
 import { createDrainReport, Drains } from "./endpoints/drains.ts";
 import { createEndpointImport } from "./endpoints/import.ts";
-import { createOwnEndpoints } from "./endpoints/without-hub.ts";
+import { createEndpointsWithoutHub } from "./endpoints/without-hub.ts";
 import { createExports, exportKeys } from "./exports/reconcile.ts";
 import { createFleetImport, fleetImportKeys } from "./imports/fleet-import.ts";
 import { createMcsImport } from "./imports/mcs-import.ts";
@@ -23,7 +23,7 @@ import { createIdentities, identityKeys } from "./identities/identities.ts";
 import { createLocalInformers, createMailboxInformers } from "./informers.ts";
 import type { ClusterAddress } from "./membership/built-in-properties.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
-import { keepLease } from "./membership/lease.ts";
+import { type HubListener, keepLease } from "./membership/lease.ts";
 import { createRanges } from "./membership/ranges.ts";
 import { createMesh, meshKeys } from "./mesh/mesh.ts";
 import { NodeAgents } from "./node-agents/node-agents.ts";
@@ -32,7 +32,7 @@ import { dnsLookup } from "./probes/lookups.ts";
 import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
-import type { ImportCreator, Session } from "./session.ts";
+import { type ImportCreator, isLegacyHub, type Session } from "./session.ts";
 import { Stopwatch } from "./stopwatch.ts";
 import type { Asking } from "./upgrades/client-sight.ts";
 import { createUpgrades, upgradeKey } from "./upgrades/upgrades.ts";
@@ -146,29 +146,19 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     informer.start(running);
   }
   await Promise.all([...here, ...nodesOf(session)].map((it) => it.synced(running)));
-  await untilKnown(session, mailbox, running);
   const probe = options.probe ?? tcpProbe(deps.clock);
   const probes = stack.use(new Probes(session, probe));
+  await untilKnown(session, mailbox, probes, running);
+  const wasSilent = probes.isHubSilent;
   const work = createWork(session, probes, { flow: flowProbe(probe, deps.clock), lookup: dnsLookup() });
-  if (runs(part, "member-net")) await probes.start(running);
+  if (runs(part, "member-net")) await startProbes(session, probes, running);
   for (const { controller } of work) {
     stack.use(controller);
     await controller.start(running);
   }
   // The lease stands for the endpoints of this cluster: who does not export them does not vouch for them.
   if (runs(part, "member-net")) {
-    const received = {
-      onBack: () => makeAllDue(work),
-      onSilent: () => {
-        probes.doubt();
-        for (const it of work) it.onSilence?.(true);
-      },
-      onAnswer: (leaseMs: number) => {
-        probes.trust(leaseMs);
-        for (const it of work) it.onSilence?.(false);
-      },
-      onRestored: () => options.onRestored?.(),
-    };
+    const received = { ...listenerOf(work, probes, options), wasSilent };
     const lease = keepLease({ ...session, probes }, received, running);
     stack.defer(async () => {
       stop.abort();
@@ -213,10 +203,14 @@ function addressInformers({ ranges, mesh, nodeAgents }: Session): Informer<KubeO
   return [...nodes, ...agents, ...(Object.values(mesh ?? {}) as Informer<KubeObject>[])];
 }
 
-/** Until the contents of the mailbox are known: it may be away for long, and pods do not wait for it. */
+/** How long reading the hub may take before endpoints of other clusters are probed: one that is there is read in less. Unit: milliseconds. */
+const READ_MS = 5000;
+
+/** Until the contents of the mailbox are known: it may be away for long, and neither pods nor clusters wait for it. */
 async function untilKnown(
   session: Session,
   mailbox: readonly Informer<KubeObject>[],
+  probes: Probes,
   signal: AbortSignal,
 ): Promise<void> {
   const synced = (): Promise<unknown> => Promise.all(mailbox.map((it) => it.synced(signal)));
@@ -224,8 +218,10 @@ async function untilKnown(
     await synced();
     return;
   }
-  await using ownEndpoints = createOwnEndpoints(session);
-  await ownEndpoints.start(signal);
+  const { controller, remembered } = createEndpointsWithoutHub(session, probes);
+  await using running = controller;
+  await running.start(signal);
+  using _late = session.deps.clock.after(READ_MS, () => probes.doubtRemembered(remembered.endpoints, signal));
   await synced();
   await session.fleet.start(signal);
 }
@@ -267,6 +263,32 @@ function createWork(session: Session, probes: Probes, asking: Asking): readonly 
   if (mesh !== undefined && session.nodeAgents !== undefined)
     work.push({ controller: session.nodeAgents.controller(session, mesh) });
   return work;
+}
+
+async function startProbes(session: Session, probes: Probes, signal: AbortSignal): Promise<void> {
+  await probes.start(signal);
+  // A legacy hub takes no leases, which would end doubt.
+  if (probes.isHubSilent && isLegacyHub(session)) probes.trust(0);
+}
+
+/** What a member does when the hub is silent, and when it is back. */
+function listenerOf(
+  work: readonly Work[],
+  probes: Probes,
+  { onRestored }: Pick<MemberOptions, "onRestored">,
+): HubListener {
+  return {
+    onBack: () => makeAllDue(work),
+    onSilent: () => {
+      probes.doubt();
+      for (const it of work) it.onSilence?.(true);
+    },
+    onAnswer: (leaseMs) => {
+      probes.trust(leaseMs);
+      for (const it of work) it.onSilence?.(false);
+    },
+    onRestored: () => onRestored?.(),
+  };
 }
 
 function makeAllDue(work: readonly Work[]): void {

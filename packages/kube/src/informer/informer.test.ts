@@ -248,6 +248,15 @@ describe("an informer", () => {
     expect(reported()).toEqual(["->1"]);
   });
 
+  it("that starts without its server reads it within ten seconds once it is there, however long that took", async () => {
+    client.stop();
+    const { informer } = await started();
+    await clock.advance(3_600_000);
+    client.restore();
+    await clock.advance(10_000);
+    expect(informer.hasSynced).toBe(true);
+  });
+
   it("finds a kind within seconds once it is served, however late", async () => {
     const notServed = new FleetError("API_NOT_FOUND", "the server could not find the requested resource");
     client.refuseReads = notServed;

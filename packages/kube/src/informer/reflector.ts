@@ -34,6 +34,8 @@ const GOOD_STREAM_MS = 5000;
 const MISSING_BACKOFF = { ...BACKOFF, maxMs: 1000 };
 /** A role binding may be about to be created: a joining cluster must not wait long for it. */
 const FORBIDDEN_BACKOFF = { ...BACKOFF, maxMs: 5000 };
+/** A program that starts while a server is away has nothing to work with, and no other call that finds the server back. */
+const START_BACKOFF = { ...BACKOFF, maxMs: 5000 };
 /** Failures in a row before a warning is logged: about 3 s of absence. */
 const WARN_AT = 5;
 /** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
@@ -133,7 +135,8 @@ export class Reflector<T extends KubeObject> {
         continue;
       }
       if (livedMs >= GOOD_STREAM_MS) failures = 0;
-      const waitMs = backoffMs(BACKOFFS[outcome], failures, this.#deps.rng);
+      const backoff = outcome === "failed" && !this.#hasState ? START_BACKOFF : BACKOFFS[outcome];
+      const waitMs = backoffMs(backoff, failures, this.#deps.rng);
       failures++;
       await this.#pause(waitMs, signal);
     }

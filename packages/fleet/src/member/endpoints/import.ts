@@ -23,7 +23,7 @@ import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
-import type { Change, Controller } from "@fairlead/kube/types.ts";
+import type { Applied, Change, Controller } from "@fairlead/kube/types.ts";
 import { clustersReached } from "../fleet-addresses.ts";
 import { fleetImportOf, watchingImportStatus, watchingHub } from "../hub-cluster.ts";
 import { isServed } from "../imports/adoption.ts";
@@ -292,10 +292,10 @@ function copyOf({ mailbox, cluster }: Session, name: ObjectKey): EndpointSliceIm
   return mailbox.sliceImports.store.get(objectKey(mailboxOf(cluster), name));
 }
 
-interface Writing {
+export interface Writing {
   /** Name of the slices. */
   readonly key: ObjectKey;
-  readonly wanted: ReturnType<typeof planImportedSlices>;
+  readonly wanted: readonly Applied<EndpointSlice>[];
   /** Returns true if an unwanted slice of that name may be deleted. */
   readonly isOurs: (slice: EndpointSlice) => boolean;
 }

@@ -8,31 +8,49 @@ import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key
 import { MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { DERIVED_SERVICE_LABEL, FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
-import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { planFor } from "../exports/reconcile.ts";
 import { isServed } from "../imports/adoption.ts";
+import type { Probes } from "../probes/probes.ts";
 import type { Session } from "../session.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
-import type { Choice } from "./choice.ts";
-import { planFound, writeSlices } from "./import.ts";
+import type { Choice, IsAlive } from "./choice.ts";
+import { planFound, type Writing, writeSlices } from "./import.ts";
+import { RememberedSlices } from "./remembered.ts";
 import { findOwnSource, type FoundSlice, namesOf, namesOfLocal } from "./sources.ts";
+
+interface WithoutHub {
+  readonly controller: Controller;
+  readonly remembered: RememberedSlices;
+}
 
 /**
  * For an agent that starts while the hub is unavailable: this cluster's own endpoints, in the existing imports, keep
- * following its pods. The settings of the service are read from those imports; slices of other clusters stay as they are.
- * Ends when the mailbox can be read, before the other controllers start. Keys are names of slices.
+ * following its pods. The settings of the service are read from those imports. Endpoints of other clusters stay as they are while they
+ * answer probes. Ends when the mailbox can be read, before the other controllers start. Keys are names of slices.
  */
-export function createOwnEndpoints(session: Session): Controller {
+export function createEndpointsWithoutHub(session: Session, probes: Probes): WithoutHub {
   const { here, deps } = session;
+  const remembered = new RememberedSlices(session);
   const slicesOf = ({ key }: { readonly key: ObjectKey }): ObjectKey[] => namesOf(session, key);
   const found = new Map<ObjectKey, Found>();
-  return createController(
+  const isAlive: IsAlive = (cluster, addresses) => probes.isAlive(cluster, addresses);
+  const wantedOf = (key: ObjectKey): Writing["wanted"] => [
+    ...ownIn(session, found, key),
+    ...remembered.changed(key, isAlive),
+  ];
+  const controller = createController(
     {
-      name: "member-own-endpoints",
-      reconcile: (key, signal) => reconcile(session, found, key, signal).catch(ignoreNotFound),
+      name: "member-endpoints-without-hub",
+      reconcile: (key, signal) =>
+        reconcile(session, { key, wanted: wantedOf(key) }, signal).catch(ignoreNotFound),
       sources: [
         watching(here.slices, (change) => namesOfLocal(session, change)),
+        watchingChanges(
+          here.slices,
+          both((it) => remembered.namesBeside(it)),
+        ),
         watchingChanges(here.services, slicesOf),
         watchingChanges(here.mcsExports, slicesOf),
         watchingChanges(here.fleetExports, slicesOf),
@@ -41,6 +59,10 @@ export function createOwnEndpoints(session: Session): Controller {
     },
     deps,
   );
+  probes.onChange = (cluster) => {
+    for (const name of remembered.namesWith(cluster)) controller.enqueue(name);
+  };
+  return { controller, remembered };
 }
 
 /** What the slices of a service showed when they were first looked at. */
@@ -49,15 +71,17 @@ interface Found extends Choice {
   readonly weight: number | undefined;
 }
 
-async function reconcile(
-  session: Session,
-  found: Map<ObjectKey, Found>,
-  key: ObjectKey,
-  signal: AbortSignal,
-): Promise<void> {
+function ownIn(session: Session, found: Map<ObjectKey, Found>, key: ObjectKey): ReturnType<typeof planFound> {
   const [local] = session.here.slices.store.byIndex("exportName", key);
   const source = local === undefined ? undefined : findOwnSource(session, key, local);
-  const wanted = source === undefined ? [] : plan(session, found, source);
+  return source === undefined ? [] : plan(session, found, source);
+}
+
+async function reconcile(
+  session: Session,
+  { key, wanted }: Pick<Writing, "key" | "wanted">,
+  signal: AbortSignal,
+): Promise<void> {
   const isFromHere = (it: EndpointSlice): boolean =>
     it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === session.cluster;
   await writeSlices(session, { key, wanted, isOurs: isFromHere }, signal);

@@ -14,7 +14,7 @@ import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import type { WriteOptions } from "@fairlead/kube/types.ts";
 import { createMailboxInformers } from "../informers.ts";
 import { WHOLE_MEMBER } from "../roles.ts";
-import { keepLease } from "./lease.ts";
+import { type HubListener, keepLease } from "./lease.ts";
 
 const MAILBOX = "fleet-member-a";
 const LEASE_MS = 60_000;
@@ -94,8 +94,8 @@ beforeEach(async () => {
     stopwatch: { propagation: () => propagation },
     probes: { cutOff: [] },
   };
-  begin = () => {
-    const kept = keepLease(session, received, stop.signal);
+  begin = (more = {}) => {
+    const kept = keepLease(session, { ...received, ...more }, stop.signal);
     stack.defer(async () => {
       stop.abort();
       await kept;
@@ -104,7 +104,7 @@ beforeEach(async () => {
 });
 afterEach(() => stack.disposeAsync());
 
-let begin: () => void;
+let begin: (more?: Pick<HubListener, "wasSilent">) => void;
 
 /** Longest time between two renewals that the hub took. */
 const longestGapMs = (): number =>
@@ -125,6 +125,12 @@ describe("a member's lease", () => {
     propagation = undefined;
     await clock.advance(PACE_MS);
     expect(await reported()).toBeUndefined();
+  });
+
+  it("ends with its first renewal a silence of the hub from before the start", async () => {
+    begin({ wasSilent: true });
+    await clock.advance(PACE_MS);
+    expect(said).toEqual(["answer"]);
   });
 
   it("is renewed three times in its length, however long a renewal takes", async () => {

@@ -27,6 +27,8 @@ export type LeaseSession = HubSession & {
 };
 
 export interface HubListener {
+  /** Whether the hub has been silent from before the first renewal. */
+  readonly wasSilent?: boolean;
   /** With the first renewal after one that failed. */
   readonly onBack: () => void;
   /** No renewal was taken for the length of a lease: the hub takes this member for lost, or is lost itself. */
@@ -92,13 +94,14 @@ class Silence implements Disposable {
   readonly #clock: Clock;
   readonly #listener: HubListener;
   #timer: Disposable | undefined;
-  #isNoticed = false;
+  #isNoticed: boolean;
   /** The version of the last renewal. */
   #taken: string | undefined;
 
   constructor(clock: Clock, listener: HubListener) {
     this.#clock = clock;
     this.#listener = listener;
+    this.#isNoticed = listener.wasSilent === true;
   }
 
   /** A renewal begins: from the first one on the hub has the length of a lease. */

@@ -1,18 +1,17 @@
 import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { delay } from "@fairlead/base/clock.ts";
-import { hasCode, messageOf } from "@fairlead/base/errors.ts";
-import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { CUT_OFF_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { importedSlices, isImported } from "../imported-slices.ts";
-import { isLegacyHub, type Session } from "../session.ts";
+import { importedEndpoints, isImported } from "../imported-slices.ts";
+import type { Session } from "../session.ts";
 import { isParallel } from "../fleet-addresses.ts";
+import { readCutOff } from "./cut-off.ts";
 import { Damping } from "./damping.ts";
 import { PathWatch, PROMPT_MS } from "./path-watch.ts";
 import { ProbeTally } from "./tally.ts";
-import { planTargets, type ProbeTarget, takeSample } from "./targets.ts";
+import { type KnownEndpoints, planTargets, type ProbeTarget, takeSample } from "./targets.ts";
 import type { Probe } from "./tcp.ts";
 
 /** Gap between two rounds while a cluster is suspect. Unit: milliseconds. */
@@ -75,6 +74,7 @@ export class Probes implements AsyncDisposable {
   /** The fastest answers, by cluster. */
   readonly #fastestMs = new Map<string, number>();
   readonly #subscriptions = new DisposableStack();
+  #known: KnownEndpoints;
   #running = AbortSignal.abort();
   #isHubSilent = false;
   #findings = 0;
@@ -86,10 +86,12 @@ export class Probes implements AsyncDisposable {
   constructor(session: Session, probe: Probe) {
     this.#session = session;
     this.#probe = probe;
+    this.#known = importedEndpoints(session);
     const { clock } = session.deps;
     this.#watch = new PathWatch(
       {
-        clusters: () => (isParallel(session) ? [] : this.#others().filter((it) => !this.#suspects.has(it))),
+        clusters: () =>
+          isParallel(session) ? [] : this.#known.clusters().filter((it) => !this.#suspects.has(it)),
         endpoint: (cluster, turn) => this.#endpointOf(cluster, turn),
         all: (cluster) => this.#targets(cluster),
         ask: (cluster, targets, signal) => this.#answers(cluster, targets, signal),
@@ -111,6 +113,7 @@ export class Probes implements AsyncDisposable {
   async start(signal: AbortSignal): Promise<void> {
     const { mailbox, fleet } = this.#session;
     this.#running = signal;
+    this.#known = importedEndpoints(this.#session);
     this.#subscriptions.use(mailbox.internalMembers.subscribe(() => void this.#follow()));
     this.#subscriptions.use(
       fleet.sliceImports.subscribe(({ before, after }) => {
@@ -120,25 +123,38 @@ export class Probes implements AsyncDisposable {
         if (cluster !== undefined) this.#watch.notice(cluster, gone);
       }),
     );
-    const wereCut = await this.#readCutOff(signal);
+    const wereCut = (await readCutOff(this.#session, signal)).filter(
+      (it) => !this.#suspects.has(it) && this.#known.clusters().includes(it),
+    );
     const begun = wereCut.map((it) => this.#begin(it, { ...UNBLAMED, isCut: true }));
-    await Promise.all([...begun, this.#follow()]);
+    await Promise.all([...begun, this.#follow(), ...(this.#isHubSilent ? [this.#catchUp(signal)] : [])]);
     this.#keep(this.#watch.run(signal));
   }
 
-  /** What the predecessor saw. */
-  async #readCutOff(signal: AbortSignal): Promise<readonly string[]> {
-    const { hub, cluster, deps } = this.#session;
-    if (isLegacyHub(this.#session) || isParallel(this.#session)) return [];
-    try {
-      // Members may not read Leases. This changes nothing.
-      const lease = await hub.mergePatch(LEASES, objectKey(mailboxOf(cluster), cluster), {}, { signal });
-      const names = (lease.metadata.annotations?.[CUT_OFF_ANNOTATION] ?? "").split(",");
-      return this.#others().filter((it) => names.includes(it));
-    } catch (error) {
-      deps.log.info("cannot read which clusters were cut off", { error: messageOf(error) });
-      return [];
-    }
+  /**
+   * For a member that cannot read the hub since it began: doubts the clusters of what it remembers. `start` keeps what is found,
+   * and doubt ends as after any other silence of the hub.
+   */
+  doubtRemembered(known: KnownEndpoints, signal: AbortSignal): void {
+    const { deps } = this.#session;
+    deps.log.warn("the hub cannot be read, probing the imported endpoints of all clusters");
+    this.#running = signal;
+    this.#known = known;
+    this.#isHubSilent = true;
+    void Promise.all(this.#doubtAll());
+  }
+
+  get isHubSilent(): boolean {
+    return this.#isHubSilent;
+  }
+
+  /** Resolves when all endpoints were asked that were not remembered: the predecessor may have dropped them. */
+  async #catchUp(signal: AbortSignal): Promise<void> {
+    const asked = [...this.#suspects.values()].map(async (it) => {
+      const unknown = this.#targets(it.cluster).filter(({ address }) => !it.tally.has(address));
+      await this.#askAll(it, unknown, signal);
+    });
+    await Promise.all([...asked, ...this.#doubtAll()]);
   }
 
   isAlive(cluster: string, addresses: readonly string[]): boolean {
@@ -164,18 +180,14 @@ export class Probes implements AsyncDisposable {
     const { deps } = this.#session;
     deps.log.warn("lease not renewed for a whole lease period, probing the endpoints of all clusters");
     this.#isHubSilent = true;
-    for (const suspect of this.#suspects.values()) suspect.isDoubted = true;
-    for (const name of this.#others())
-      if (!this.#suspects.has(name)) void this.#begin(name, { ...UNBLAMED, isDoubted: true });
+    void Promise.all(this.#doubtAll());
   }
 
-  /** The clusters that have endpoints. */
-  #others(): readonly string[] {
-    const { fleet, cluster } = this.#session;
-    const others = new Set<string>();
-    for (const { spec } of fleet.sliceImports.list()) others.add(spec.endpointSliceReference.clusterId);
-    others.delete(cluster);
-    return [...others];
+  /** @returns The first rounds of those that were not probed. */
+  #doubtAll(): readonly Promise<void>[] {
+    for (const suspect of this.#suspects.values()) suspect.isDoubted = true;
+    const others = this.#known.clusters().filter((it) => !this.#suspects.has(it));
+    return others.map((it) => this.#begin(it, { ...UNBLAMED, isDoubted: true }));
   }
 
   /** The hub is there again, and names within a lease the clusters that it misses. */
@@ -272,7 +284,7 @@ export class Probes implements AsyncDisposable {
   }
 
   #targets(cluster: string): ProbeTarget[] {
-    return planTargets(importedSlices(this.#session, cluster));
+    return planTargets(this.#known.slicesOf(cluster));
   }
 
   /** One slice after the other, and in the next cycle the next endpoint of each. */

@@ -33,6 +33,11 @@ export class ProbeTally {
     return changed;
   }
 
+  /** Whether an endpoint has been probed. */
+  has(address: string): boolean {
+    return this.#entries.has(address);
+  }
+
   /** An endpoint that has not been probed yet counts as alive. */
   isAlive(address: string): boolean {
     return this.#entries.get(address)?.isAlive ?? true;

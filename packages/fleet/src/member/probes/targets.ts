@@ -1,4 +1,15 @@
-import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { EndpointSliceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+
+/** A slice of another cluster, as far as probes need it. */
+export interface ProbedSlice {
+  readonly spec: Pick<EndpointSliceExportSpec, "endpoints" | "ports">;
+}
+
+/** The endpoints of other clusters that this member uses. */
+export interface KnownEndpoints {
+  readonly clusters: () => readonly string[];
+  readonly slicesOf: (cluster: string) => Iterable<ProbedSlice>;
+}
 
 export interface ProbeTarget {
   readonly address: string;
@@ -7,7 +18,7 @@ export interface ProbeTarget {
 }
 
 /** One target per endpoint of the slices, with all the TCP ports that any slice says it has. */
-export function planTargets(slices: Iterable<EndpointSliceImport>): ProbeTarget[] {
+export function planTargets(slices: Iterable<ProbedSlice>): ProbeTarget[] {
   const targets = new Map<string, Set<number>>();
   for (const { spec } of slices) {
     const tcp = (spec.ports ?? []).flatMap((it) =>
