@@ -44,6 +44,25 @@ describe("writes", () => {
     await expect.poll(() => server.underWay).toEqual([...first, "a5"]);
   });
 
+  it("in ever new lanes that never answer are remembered up to a bound, the last ones", async () => {
+    const { clock, requests, server } = start();
+    const lanes = Array.from({ length: 1010 }, (_, at) => `lane-${at}`);
+    for (const lane of lanes) {
+      const late = requests.write(lane, never, server.call(lane)).catch(() => {});
+      await Promise.resolve();
+      await clock.advance(1000);
+      await late;
+    }
+    const startTwo = async (lane: string): Promise<number> => {
+      const before = server.underWay.length;
+      for (const at of [1, 2]) requests.write(lane, never, server.call(`${lane} ${at}`)).catch(() => {});
+      await Promise.resolve();
+      return server.underWay.length - before;
+    };
+    expect(await startTwo(lanes.at(-1) ?? "")).toBe(1);
+    expect(await startTwo(lanes[0] ?? "")).toBe(2);
+  });
+
   it("end without a response in time, and then are one at a time in this lane until one has a response", async () => {
     const { clock, requests, server } = start();
     const write = (lane: string, name: string): Promise<string> =>
