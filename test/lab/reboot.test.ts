@@ -12,6 +12,7 @@ import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { type Node, NODES, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
+import { CLUSTER_ROLE_BINDINGS } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { makeNamespace } from "../support/lab-actions.ts";
 import { startLab, type TestLab } from "../support/lab-fixture.ts";
 import { shellPod } from "../support/lab-manifests.ts";
@@ -23,6 +24,8 @@ const CLUSTER = "member-1";
 const NODE = "member-1-node-2";
 const NODE_KEY = objectKey(undefined, NODE);
 const PROCESS = "member-1/node-2";
+/** The rights of the agents. */
+const AGENTS = objectKey(undefined, "lab-fairlead-node");
 /** Of each kind. */
 const REBOOTS = isFull ? 10 : 1;
 /** What is dropped is never answered. Unit: milliseconds. */
@@ -172,7 +175,18 @@ describeOnKernel("a node that boots", () => {
 
   it.each<[string, () => Promise<void>]>([
     ["after a drain", async () => void (await lab.lab("reboot", ["--drain", NODE]))],
-    ["after a power failure", async () => void (await lab.lab("reboot", ["--power-cut", NODE]))],
+    [
+      "after a power failure, however long its agent cannot read the cluster,",
+      async () => {
+        const client = await lab.client(CLUSTER);
+        const { metadata, ...binding } = await client.get(CLUSTER_ROLE_BINDINGS, AGENTS);
+        await client.delete(CLUSTER_ROLE_BINDINGS, AGENTS);
+        await lab.lab("reboot", ["--power-cut", NODE]);
+        await servers();
+        await delay(systemClock, 1000, AbortSignal.timeout(60_000));
+        await client.create(CLUSTER_ROLE_BINDINGS, { ...binding, metadata: { name: metadata.name } });
+      },
+    ],
     [
       "after its kubelet and its agent were killed",
       async () => {
