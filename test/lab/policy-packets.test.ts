@@ -7,7 +7,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { CiliumNetworkPolicy } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
-import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
@@ -27,6 +27,30 @@ $sum = ($sum & 0xffff) + ($sum >> 16) while $sum >> 16;
 substr($icmp, 2, 2) = pack("n", ~$sum & 0xffff);
 socket(my $s, PF_INET, SOCK_RAW, 1) or die $!;
 send($s, $icmp, 0, sockaddr_in(0, inet_aton($to))) or die $!;`;
+
+/** UDP datagrams in parts, from an address to a port of another one: arguments are both addresses of each family, the port, and a number. */
+const UDP_6 = `use Socket qw(:DEFAULT inet_pton AF_INET6 pack_sockaddr_in6);
+my ($from4, $to4, $from6, $to6, $port, $id) = @ARGV;
+my ($s, $d) = map { inet_pton(AF_INET6, $_) } $from6, $to6;
+my $data = "x" x 16;
+my $udp = pack("nnnn", 4000 + $id, $port, 24, 0) . $data;
+my $sum = 0;
+$sum += $_ for unpack("n*", $s . $d . pack("NN", 24, 17) . $udp);
+$sum = ($sum & 0xffff) + ($sum >> 16) while $sum >> 16;
+substr($udp, 6, 2) = pack("n", ~$sum & 0xffff);
+sub out { my ($protocol, $bytes) = @_; socket(my $k, AF_INET6, SOCK_RAW, $protocol) or die $!;
+  send($k, $bytes, 0, pack_sockaddr_in6(0, $d)) or die $!; }
+`;
+/** Destination options of padding, twice. */
+const EXTENSIONS = `${UDP_6} my $pad = pack("CCC4", 1, 4, 0, 0, 0, 0); out(60, pack("CC", 60, 0) . $pad . pack("CC", 17, 0) . $pad . $udp);`;
+const FRAGMENTS_6 = `${UDP_6} out(44, pack("CCnN", 17, 0, 1, 77 + $id) . substr($udp, 0, 16));
+out(44, pack("CCnN", 17, 0, 16, 77 + $id) . substr($udp, 16));`;
+const FRAGMENTS_4 = `use Socket; my ($from, $to, $from6, $to6, $port, $id) = @ARGV;
+my $udp = pack("nnnn", 4000 + $id, $port, 24, 0) . "x" x 16;
+socket(my $k, PF_INET, SOCK_RAW, 255) or die $!;
+for ([0x2000, substr($udp, 0, 16)], [2, substr($udp, 16)]) { my ($at, $part) = @$_;
+  my $ip = pack("CCnnnCCna4a4", 0x45, 0, 20 + length $part, 99 + $id, $at, 64, 17, 0, inet_aton($from), inet_aton($to));
+  send($k, $ip . $part, 0, sockaddr_in(0, inet_aton($to))) or die $!; }`;
 
 function words(netns: string, command: string, args: readonly string[]): [string, readonly string[]] {
   const line = inNetns(netns, command, args);
@@ -257,6 +281,123 @@ describeOnKernel("the table of policies", () => {
     expect(await world.asks("x/b", "x/a", { port: 80 })).toBe(true);
     expect(await world.asks("x/c", "x/a", { port: 80 })).toBe(false);
     expect(await world.asks("x/a", "y/a", { port: 80 })).toBe(true);
+  });
+
+  describe("where nodes have podCIDRs that the network plugin does not go by", () => {
+    const cidrs = (node: number, podCIDRs: readonly string[]) =>
+      world.client.mergePatch(NODES, objectKey(undefined, `n${node}`), {
+        spec: { podCIDRs: [...podCIDRs] },
+      });
+    const [one, two] = [1, 2].map((it) => [`10.244.${it}.0/24`, `fd00:244:0:${it}::/64`]) as [
+      string[],
+      string[],
+    ];
+    afterAll(async () => {
+      await cidrs(1, one);
+      await cidrs(2, two);
+    });
+
+    it("loses no packet that policies allow if two nodes have each other's", async () => {
+      await world.setPolicies(onlyFromB);
+      await cidrs(1, two);
+      await cidrs(2, one);
+      await world.settled();
+      const isFree = (_: string, to: string): boolean => to !== "x/a";
+      expect(await denied(isFree)).toEqual([]);
+      expect(await world.asks("x/b", "x/a", { port: 80, family: 6 })).toBe(true);
+      expect(await world.asks("x/c", "x/a", { port: 80, family: 6 })).toBe(false);
+    });
+
+    it("loses none of pods of another node, and drops and reports those of unknown pods, if a node has the prefixes of both", async () => {
+      await cidrs(1, [...one, ...two]);
+      await cidrs(2, two);
+      await world.settled();
+      expect(await denied((from, to) => from === "x/b" || to === "x/b")).toEqual([]);
+      await world.denials();
+      await world.setAddresses("y/b", false);
+      expect(await world.asks("x/b", "y/b", { port: 80 })).toBe(false);
+      const [from, to] = [world.pod("x/b").peer.v4, world.pod("y/b").peer.v4];
+      await expect
+        .poll(() => world.denials())
+        .toContain(
+          `Denied ingress TCP from own/x/b [${from}] to - [${to}] port 80 by unknown-pod-of-this-node`,
+        );
+      await world.setAddresses("y/b", true);
+    });
+  });
+
+  describe("with a rule for a port", () => {
+    const one = (): NetworkPolicy => {
+      const from = [{ podSelector: { matchLabels: { pod: "b" } } }];
+      const ports = [{ port: 80, protocol: "UDP" as const }];
+      return policy("x", "p", { podSelector: { matchLabels: { pod: "a" } }, ingress: [{ from, ports }] });
+    };
+    /** Packets from x/b, or parts of them, that arrive at x/a. */
+    async function arriving(program: string, port: number): Promise<number> {
+      const { netns, peer: to } = world.pod("x/a");
+      const { peer: from, netns: sender } = world.pod("x/b");
+      const inside = async (...args: readonly string[]) => (await exec(...words(netns, "nft", args))).stdout;
+      await inside(
+        `table inet seen { chain in { type filter hook prerouting priority -450; ip saddr ${from.v4} counter; ip6 saddr ${from.v6} icmpv6 type != { 135, 136 } counter; ip6 saddr ${from.v6} ip6 nexthdr != 58 counter; }; }`,
+      );
+      try {
+        for (let at = 0; at < 3; at++)
+          await exec(
+            ...words(sender, "perl", ["-e", program, from.v4, to.v4, from.v6, to.v6, `${port}`, `${at}`]),
+          );
+        const text = await inside("list", "table", "inet", "seen");
+        const counts = [...text.matchAll(/packets (\d+)/g)].map((it) => Number(it[1]));
+        return (counts[0] ?? 0) + (counts[2] ?? 0);
+      } finally {
+        await inside("delete", "table", "inet", "seen");
+      }
+    }
+
+    it.each([
+      ["extension headers of IPv6", EXTENSIONS],
+      ["fragments of IPv6", FRAGMENTS_6],
+      ["fragments of IPv4", FRAGMENTS_4],
+    ])("sees the port behind %s, and lets no part pass to another one", async (_, program) => {
+      await world.setPolicies([]);
+      expect(await arriving(program, 81)).toBeGreaterThan(0);
+      await world.setPolicies([one()]);
+      expect(await arriving(program, 80)).toBeGreaterThan(0);
+      expect(await arriving(program, 81)).toBe(0);
+    });
+  });
+
+  describe("while the agent is dead", () => {
+    it("keeps a new pod at an address without a pod closed, and gives one at a reused address the policies of the pod before, until an agent runs", async () => {
+      await world.setPolicies(onlyFromB);
+      await world.setAddresses("y/a", false);
+      await world.stopAgent(1);
+      // The pod runs already, and what runs at x/a has become another pod, whose label the policy does not select.
+      await world.label("x/a", { pod: "z" });
+      expect(await world.asks("x/b", "y/a", { port: 80 })).toBe(false);
+      expect(await world.asks("x/b", "x/a", { port: 80 })).toBe(true);
+      expect(await world.asks("x/c", "x/a", { port: 80 })).toBe(false);
+      await world.setAddresses("y/a", true);
+      await world.startAgent(1);
+      expect(await world.asks("x/b", "y/a", { port: 80 })).toBe(true);
+      expect(await world.asks("x/c", "x/a", { port: 80 })).toBe(true);
+      await world.label("x/a", { pod: "a" });
+    });
+  });
+
+  it("notes a bounded number of the connections of one pod that it denies, and still those of others", async () => {
+    await world.setPolicies(onlyFromB);
+    await world.denials();
+    const to = world.pod("x/a").peer.v4;
+    const from = world.pod("y/a").peer.v4;
+    const FLOOD = `use Socket; my $to = inet_aton($ARGV[0]); socket(my $s, PF_INET, SOCK_DGRAM, 17) or die $!;
+for my $port (1..5000) { send($s, "x", 0, sockaddr_in($port, $to)); }`;
+    await exec(...words(world.pod("y/a").netns, "perl", ["-e", FLOOD, to]));
+    const line = inNetns(await world.netns(1), "nft", ["list", "set", "inet", "fairlead-policy", "denied-4"]);
+    const noted = (await exec(line.command, line.args)).stdout.split(`${from} . ${to} . udp`).length - 1;
+    expect(noted).toBeGreaterThan(100);
+    expect(noted).toBeLessThan(500);
+    expect(await world.asks("far:x/a", "x/a", { port: 80 })).toBe(false);
+    await expect.poll(async () => (await world.denials()).join("\n")).toContain("from far/x/a");
   });
 
   it("changes nothing, and no connection, when its agent starts again", async () => {

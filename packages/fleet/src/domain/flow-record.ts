@@ -28,6 +28,8 @@ export interface FlowRecord {
 export const FLOW_REASONS = { denied: "PolicyDenied", allowed: "PolicyAllowed" } as const;
 
 const NO_RULE = "default";
+/** In place of a rule: no policy denied it. An end is not a pod that its node knows, and whether a policy selects it is not known. */
+export const UNKNOWN_POD = "unknown-pod-of-this-node";
 /** How many policies a record names. */
 const MAX_POLICIES = 3;
 

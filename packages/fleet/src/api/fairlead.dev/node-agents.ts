@@ -22,6 +22,7 @@ export const NODE_POLICY_CONDITION = "fairlead.dev/NetworkPolicy";
 
 export const NODE_POLICY_REASONS = {
   enforced: "Enforced",
+  known: "EnforcedForKnownPods",
   plugin: "NetworkPluginEnforces",
   unfiltered: "BridgeTrafficNotFiltered",
 } as const;

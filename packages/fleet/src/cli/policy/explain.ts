@@ -45,7 +45,7 @@ function endVerdict(
 ): EndExplanation {
   const [end, other] = way === "egress" ? [from, to] : [to, from];
   const { pod } = end;
-  if (pod === undefined) return { verdict: "Allowed", reason: "the address is not that of a known pod" };
+  if (pod === undefined) return ofUnknown(views, end);
   const view = views.find((it) => it.of.cluster === pod.cluster);
   if (view === undefined)
     return {
@@ -61,6 +61,22 @@ function endVerdict(
     ...explained,
     reason: `${explained.reason}; ${pod.cluster} does not know ${podName(other.pod)} by its labels`,
   };
+}
+
+/** Nodes drop packets of an address of theirs that is not that of a pod, while there are policies: it may be that of a new pod. */
+function ofUnknown(views: readonly ClusterView[], { addresses }: End): EndExplanation {
+  for (const view of views)
+    for (const address of addresses) {
+      const node = view.guardOf(address);
+      if (node !== undefined)
+        return {
+          verdict: "Denied",
+          rule: "unknown pod of this node",
+          reason: `the Node ${node} of ${view.of.cluster} has the address in its spec.podCIDRs, and no such pod is known, so that which policies select it is not known either`,
+          remedy: "wait until the API server has the address in the status of its pod",
+        };
+    }
+  return { verdict: "Allowed", reason: "the address is not that of a known pod" };
 }
 
 /** A cluster may know a pod by other addresses than its own cluster does: in a parallel network by its fleet addresses. */

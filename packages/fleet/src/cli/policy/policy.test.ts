@@ -47,6 +47,7 @@ function objects(cluster: string, ...policies: readonly NetworkPolicy[]): Cluste
     policies: policies.map((object) => ({ kind: "NetworkPolicy", object })),
     objects: { cidrGroups: [], services: [] },
     apiServers: [],
+    podPrefixes: [],
     mode: "flat",
     sharing: { isGlobalByDefault: true, annotated: new Map(), services: [] },
   };
@@ -111,6 +112,20 @@ describe("fairlead policy explain", () => {
     expect(explained(views, "10.2.0.2", "shop/cart", "80")).toContain(
       "east does not know west/shop/cart by its labels",
     );
+  });
+
+  it("names the node that drops what comes from and goes to an address of it that is not that of a known pod", () => {
+    const podPrefixes = [{ node: "n1", prefixes: ["10.1.0.0/24"] }];
+    const view = new ClusterView({ ...objects("east", FRONT_ONLY), podPrefixes });
+    const text = explained([view], "shop/front", "10.1.0.99", "80");
+    expect(text).toMatch(/^Denied/);
+    expect(text).toContain(
+      "unknown pod of this node\n    the Node n1 of east has the address in its spec.podCIDRs",
+    );
+    expect(explained([view], "10.1.0.99", "shop/cart", "80")).toMatch(/^Denied/);
+    expect(explained([view], "shop/front", "10.9.0.1", "80")).toMatch(/^Allowed/);
+    const none = new ClusterView({ ...objects("east"), podPrefixes });
+    expect(explained([none], "shop/front", "10.1.0.99", "80")).toMatch(/^Allowed/);
   });
 
   it.each([

@@ -1,7 +1,15 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { NAMESPACES, NODES, PODS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  NAMESPACES,
+  type Node,
+  NODES,
+  type Pod,
+  PODS,
+  type Service,
+  SERVICES,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import {
   ENDPOINT_SLICES,
   type EndpointSlice,
@@ -21,7 +29,8 @@ import { IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
-import { namespaceOf, nodeOf, podOf, reportedBy } from "#dataplane/policy/objects.ts";
+import { namespaceOf, nodeOf, podCidrsOf, podOf, reportedBy } from "#dataplane/policy/objects.ts";
+import { PodPrefixes } from "#dataplane/policy/pod-prefixes.ts";
 import { GLOBAL_NAMESPACE_ANNOTATION, isGlobalNamespace } from "#domain/global-namespace.ts";
 import { isGlobalService, readGlobalSettings } from "#domain/global-service.ts";
 import { reportedEngineOf } from "#domain/policy-engine.ts";
@@ -82,6 +91,7 @@ export async function readCluster(
     policies: policies.flat(),
     objects: { cidrGroups, services: services.map((it) => serviceOf(it, slices)) },
     apiServers: addressesOf(slices, "default", "kubernetes"),
+    podPrefixes: nodes.map((it) => ({ node: it.metadata.name, prefixes: prefixesOf(it, pods) })),
     mode: network.spec.mode,
     sharing: {
       isGlobalByDefault: network.spec.defaultGlobalNamespace ?? true,
@@ -98,6 +108,18 @@ export async function readCluster(
     },
     ...defined({ engine: reportedEngineOf(nodes) }),
   };
+}
+
+/** As the agent of the node uses them. */
+function prefixesOf(node: Node, pods: readonly Pod[]): readonly string[] {
+  const prefixes = new PodPrefixes();
+  prefixes.set(podCidrsOf(node), () =>
+    pods.map((it) => [
+      `${it.metadata.namespace}/${it.metadata.name}`,
+      { isLocal: it.spec?.nodeName === node.metadata.name, addresses: podOf(it, "")?.addresses ?? [] },
+    ]),
+  );
+  return prefixes.used;
 }
 
 /** Kinds that the cluster does not serve have no objects. */

@@ -1,4 +1,5 @@
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { containsAddress, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { PolicyEngine } from "#domain/policy-engine.ts";
@@ -34,6 +35,8 @@ export interface ClusterObjects extends PolicySettings {
   readonly policies: readonly PolicyObject[];
   readonly objects: PolicyObjects;
   readonly apiServers: readonly IpAddress[];
+  /** The prefixes of pods by which nodes know new ones of theirs. */
+  readonly podPrefixes: readonly { readonly node: string; readonly prefixes: readonly string[] }[];
   /** The network plugin, if it enforces policies itself. */
   readonly engine?: PolicyEngine;
   /** Of the network that the cluster is in. */
@@ -85,6 +88,16 @@ export class ClusterView {
 
   get policies(): readonly CompiledPolicy[] {
     return this.compilations.flatMap((it) => it.policies);
+  }
+
+  /** The node that has an address in its prefixes and drops packets of it, as it knows no such pod. */
+  guardOf(address: IpAddress): string | undefined {
+    if (this.of.policies.length === 0) return undefined;
+    const isIn = (text: string): boolean => {
+      const prefix = tryParsePrefix(text);
+      return prefix !== undefined && containsAddress(prefix, address);
+    };
+    return this.of.podPrefixes.find((it) => it.prefixes.some(isIn))?.node;
   }
 
   /** The pod as this cluster knows it. */

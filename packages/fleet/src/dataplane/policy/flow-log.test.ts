@@ -84,6 +84,7 @@ function logOf(isLogged: (pod: Pod) => boolean = () => false): Reported {
       const pod = find(address);
       return pod?.cluster === "a" ? { metadata: { namespace: pod.namespace, name: pod.name } } : undefined;
     },
+    node: () => ({ metadata: { name: "n1" } }),
     isLogged,
   });
   const read: Reported["read"] = async (now) => {
@@ -147,3 +148,29 @@ it("a reading reports a bounded number of connections, and counts all", async ()
   expect(events).toHaveLength(50);
   expect(await metrics()).toContain('fairlead_policy_denied_packets_total{direction="ingress"} 1000');
 });
+
+it("a source that is denied at many ports leaves room for the connections of others in what one reading reports", async () => {
+  const { events, read } = logOf();
+  const many = Array.from({ length: 300 }, (_, at) => [`denied 10.2.0.1 10.1.0.2 udp ${at + 1}`, 1]);
+  await read({
+    ...(Object.fromEntries(many) as Record<string, number>),
+    "denied 10.1.0.1 10.1.0.2 tcp 80": 1,
+  });
+  expect(events).toHaveLength(50);
+  expect(events.map((it) => it.flow?.from.address)).toContain("10.1.0.1");
+});
+
+it.each([
+  ["10.1.0.1", "10.1.0.99", "ingress", "shop/web"],
+  ["10.1.0.99", "10.1.0.1", "egress", "shop/web"],
+  ["10.1.0.99", "203.0.113.7", "ingress", "undefined/n1"],
+])(
+  "a connection from %s to %s, which no policy denies, is that of an unknown pod",
+  async (from, to, direction, reportedOn) => {
+    const { events, read } = logOf();
+    await read({ [`denied ${from} ${to} tcp 80`]: 1 });
+    expect(events).toMatchObject([
+      { pod: reportedOn, flow: { direction, policies: [], rule: "unknown-pod-of-this-node" } },
+    ]);
+  },
+);

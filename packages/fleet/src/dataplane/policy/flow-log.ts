@@ -1,13 +1,13 @@
 import type { Enforced, Flow, Traffic, Verdict } from "#policy/enforced.ts";
 import type { PolicyId, Transport, Way } from "#policy/model.ts";
-import { FLOW_REASONS, flowEnd, type FlowRecord, formatFlow } from "#domain/flow-record.ts";
+import { FLOW_REASONS, flowEnd, type FlowRecord, formatFlow, UNKNOWN_POD } from "#domain/flow-record.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { CounterMetric } from "@fairlead/base/metrics.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Node, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { NftCounter } from "@fairlead/os/nft/driver.ts";
 import { splitParts } from "@fairlead/os/nft/element.ts";
@@ -26,6 +26,7 @@ export interface FlowLogOptions {
   readonly nameOf: (address: IpAddress) => string | undefined;
   /** A pod of the own cluster. */
   readonly podOf: (address: IpAddress) => Pod | undefined;
+  readonly node: () => Node | undefined;
   /** Whether it is a pod of this node whose allowed connections are logged. */
   readonly isLogged: (pod: Pod) => boolean;
 }
@@ -40,7 +41,7 @@ const TRANSPORTS: Readonly<Record<string, Transport>> = { tcp: "TCP", udp: "UDP"
 
 /**
  * Reports connections that policies deny, and those that they allow for pods whose namespace asks for it: a line of the log, an Event on the
- * pod whose policies decide, and a metric. Bounded: the kernel keeps a flow once and so many of them, and the recorder writes so many Events
+ * pod whose policies decide, and a metric. Bounded: the kernel keeps a flow once and so many of them of a source, and the recorder writes so many Events
  * about a pod.
  */
 export class FlowLog {
@@ -103,18 +104,27 @@ export class FlowLog {
       }),
     );
     for (const { record, fresh } of records) log.packets.add({ direction: record.direction }, fresh);
-    for (const { record } of records.slice(0, MAX_REPORTED)) this.#write(log, record);
+    for (const it of fairly(records.map(({ record }) => record)).slice(0, MAX_REPORTED)) this.#write(log, it);
     log.before = all;
   }
 
   #write({ kind, events }: KindLog, record: FlowRecord): void {
     const { deps, podOf } = this.#options;
     deps.log.info(`policies ${kind} a connection`, { ...record });
-    const end = tryParseAddress((record.direction === "ingress" ? record.to : record.from).address);
-    const pod = end === undefined ? undefined : podOf(end);
-    const type = kind === "denied" ? "Warning" : "Normal";
-    if (pod !== undefined)
-      events.record(PODS, pod, { type, reason: FLOW_REASONS[kind], message: formatFlow(record) });
+    const text = {
+      type: kind === "denied" ? "Warning" : "Normal",
+      reason: FLOW_REASONS[kind],
+      message: formatFlow(record),
+    } as const;
+    const ends = record.direction === "ingress" ? [record.to, record.from] : [record.from, record.to];
+    const [end, other] = ends.map((it) => {
+      const address = tryParseAddress(it.address);
+      return address === undefined ? undefined : podOf(address);
+    });
+    const pod = end ?? (record.rule === UNKNOWN_POD ? other : undefined);
+    const node = record.rule === UNKNOWN_POD ? this.#options.node() : undefined;
+    if (pod !== undefined) events.record(PODS, pod, text);
+    else if (node !== undefined) events.record(NODES, node, text);
   }
 
   /** What is denied, one end denies; what is allowed is a record for each end that asks for it. */
@@ -126,7 +136,7 @@ export class FlowLog {
     if (source === undefined || destination === undefined || transport === undefined) return [];
     const traffic: Traffic = { kind: "transport", protocol: transport, port: Number(port) };
     const flow = { source, destination, traffic };
-    const ways = kind === "denied" ? [denyingEnd(enforced, flow)] : this.#loggedEnds(flow);
+    const ways = kind === "denied" ? [this.#denyingEnd(flow)] : this.#loggedEnds(flow);
     return ways.map((direction) => ({
       verdict: kind,
       direction,
@@ -136,6 +146,13 @@ export class FlowLog {
       port: Number(port),
       ...decisionOf(enforced.verdict(flow, direction), kind),
     }));
+  }
+
+  #denyingEnd(flow: Flow): Way {
+    const { enforced, podOf } = this.#options;
+    if (!enforced.verdict(flow, "egress").isAllowed) return "egress";
+    const isIngress = !enforced.verdict(flow, "ingress").isAllowed || podOf(flow.destination) === undefined;
+    return isIngress || podOf(flow.source) !== undefined ? "ingress" : "egress";
   }
 
   #loggedEnds({ source, destination }: Flow): readonly Way[] {
@@ -159,15 +176,23 @@ interface KindLog {
   before: Counters;
 }
 
-function denyingEnd(enforced: Enforced, flow: Flow): Way {
-  return enforced.verdict(flow, "egress").isAllowed ? "ingress" : "egress";
+/** The first one of each source, then the second ones. */
+function fairly(records: readonly FlowRecord[]): readonly FlowRecord[] {
+  const counts = new Map<string, number>();
+  const ranked = records.map((record) => {
+    const rank = counts.get(record.from.address) ?? 0;
+    counts.set(record.from.address, rank + 1);
+    return { record, rank };
+  });
+  return ranked.toSorted((a, b) => a.rank - b.rank).map(({ record }) => record);
 }
 
-/** By now policies may say something else. */
+/** What no policy denies is dropped because of an unknown pod. By now policies may say something else. */
 function decisionOf(
   { isAllowed, rule, deniedBy = [] }: Verdict,
   kind: Kind,
 ): Pick<FlowRecord, "policies" | "rule"> {
+  if (isAllowed && kind === "denied") return { policies: [], rule: UNKNOWN_POD };
   if (isAllowed !== (kind === "allowed")) return { policies: [] };
   if (rule === undefined) return { policies: deniedBy.map(policyName) };
   return { policies: [policyName(rule.policy)], ...defined({ rule: rule.origin }) };

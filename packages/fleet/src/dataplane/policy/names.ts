@@ -55,9 +55,10 @@ export const NUMBERS_SPEC: NftSetSpec = { key: ["inet_service"], interval: true 
  * - `ingress`, `egress`: the chain of a local address for that direction;
  * - `known`: addresses of local pods whose policies are in place;
  * - `isolated`: those of them that have a chain, and `self`, each with itself;
- * - `node`: the prefixes of the node's pods;
+ * - `node`: the prefixes of the node's pods, and `elsewhere`, the addresses in these that pods of other nodes have;
  * - `logged`: addresses of local pods whose allowed connections are noted;
- * - `denied`, `allowed`: what was denied or allowed lately, by source, destination, protocol and port;
+ * - `denied`, `allowed`: what was denied or allowed lately, by source, destination, protocol and port, and `noted`, the sources of these, each
+ *   with how many more of its flows are noted;
  * - `dns`: the DNS proxy, for the addresses of local pods that have to ask it.
  */
 export const OWN_SETS = [
@@ -67,9 +68,11 @@ export const OWN_SETS = [
   "isolated",
   "self",
   "node",
+  "elsewhere",
   "logged",
   "denied",
   "allowed",
+  "noted",
   "dns",
 ] as const;
 export type OwnSet = (typeof OWN_SETS)[number];
@@ -83,10 +86,6 @@ export function ownSetSpec(kind: OwnSet, { address }: Family): NftSetSpec {
     case "ingress":
     case "egress":
       return { key: [address], value: "verdict" };
-    case "known":
-    case "isolated":
-    case "logged":
-      return { key: [address] };
     case "self":
       return { key: [address, address] };
     case "node":
@@ -94,10 +93,13 @@ export function ownSetSpec(kind: OwnSet, { address }: Family): NftSetSpec {
     case "denied":
     case "allowed":
       return { key: [address, address, "inet_proto", "inet_service"], dynamic: true };
+    case "noted":
+      return { key: [address], dynamic: true };
     case "dns":
       return { key: [address], value: [address, "inet_service"] };
     default:
-      return kind satisfies never;
+      kind satisfies "known" | "isolated" | "elsewhere" | "logged";
+      return { key: [address] };
   }
 }
 
@@ -110,6 +112,9 @@ export function groupChain(way: Way, key: string): string {
 export function tierChain(way: Way, key: string, tier: Tier): string {
   return `${groupChain(way, key)}-${tier}`;
 }
+
+/** Where packets from and to unknown pods of this node end. */
+export const UNKNOWN_CHAIN = "unknown";
 
 /** Where packets end that are allowed and noted. */
 export const ALLOW_CHAIN = "allow";

@@ -1,5 +1,6 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { networkInterfaces } from "node:os";
 import type { AddressBlock, MeshNetwork, NetworkMode } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
@@ -28,6 +29,7 @@ import { DnsServers } from "./dns-servers.ts";
 import { engineOf } from "./engines.ts";
 import { FlowLog } from "./flow-log.ts";
 import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
+import { type PodLinks, podLinks } from "./pod-links.ts";
 import { PolicyReport } from "./policy-report.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
@@ -101,6 +103,7 @@ export class NodePolicies implements Component {
   /** The boot at which the node loaded its saved table. */
   #restored: string | undefined;
   #links: SourceLinks = { unchecked: [], shared: [] };
+  #podLinks: PodLinks | undefined;
 
   constructor(options: NodePoliciesOptions) {
     const { deps, networks, nodeName } = options;
@@ -178,13 +181,15 @@ export class NodePolicies implements Component {
       this.#comparedAtMs = now;
     }
     const spaces = await this.#spaces(network.mode);
-    await running.sync(spaces, this.#links, signal);
+    await running.sync(spaces, { ...this.#links, pods: this.#podLinks }, signal);
+    const open = this.#engine === undefined ? running.open(this.#podLinks) : undefined;
     this.#report.set(
       defined({
         engine: this.#engine,
         unseen: this.#unseen,
         restored: this.#restored,
         shared: this.#links.shared,
+        open,
       }),
     );
     const lacksFleet = network.mode === "parallel" && this.#fleet === undefined;
@@ -210,6 +215,7 @@ export class NodePolicies implements Component {
       await this.#node.remove(signal);
     }
     this.#engine = engine;
+    this.#podLinks = podLinks(links, networkInterfaces());
     const unseen = engine === undefined ? unseenBridges(await readBridges(links)) : undefined;
     if (unseen !== undefined && unseen !== this.#unseen) deps.log.warn(unseen);
     this.#unseen = unseen;
@@ -321,6 +327,7 @@ class Running implements AsyncDisposable {
       },
       nameOf: (address) => session.nameOf(address),
       podOf: (address) => session.podOf(address),
+      node: () => session.node,
       isLogged: (pod) => session.isLogged(pod),
     });
   }
@@ -341,7 +348,19 @@ class Running implements AsyncDisposable {
     return Math.max(1, Math.min(this.#names.expiresInMs, this.#proxy.retryInMs, ...saves));
   }
 
-  async sync(spaces: readonly PolicySpace[], { unchecked }: SourceLinks, signal: AbortSignal): Promise<void> {
+  /** What is not enforced for new pods; undefined: nothing. */
+  open(links: PodLinks | undefined): string | undefined {
+    const problem = this.#session.prefixProblem;
+    if (problem === undefined || !this.#session.hasPods || (links !== undefined && links.count > 0))
+      return undefined;
+    return `the policies of a new pod of this node are enforced from when the agent knows its address, and not before: ${problem}, and no pod has a veth device of its own`;
+  }
+
+  async sync(
+    spaces: readonly PolicySpace[],
+    { unchecked, pods }: SourceLinks & { readonly pods: PodLinks | undefined },
+    signal: AbortSignal,
+  ): Promise<void> {
     this.#spaces = spaces;
     const [node] = spaces;
     await this.#names.expire(async () => new Set(await node?.answerers()));
@@ -349,13 +368,12 @@ class Running implements AsyncDisposable {
     this.#isFirst = false;
     const { changes, written } = this.#names.take(this.#session.take(), actual);
     const proxies = oneOfEachFamily(this.#session.nodeAddresses);
-    this.#draft.guard(this.#session.hasPolicies);
-    this.#draft.setNodePrefixes(this.#session.podPrefixes);
+    this.#guard(pods);
     this.#draft.setUnchecked(unchecked);
     const logged = this.#session.loggedAddresses;
     this.#draft.setLogged(logged);
     this.#isLogging = logged.length > 0;
-    for (const it of changes.groups) if (it.isClosed === true) this.#warn(it);
+    for (const it of changes.groups.filter((one) => one.isClosed)) this.#warn(it);
     this.#draft.apply(changes);
     this.#enforced.apply(changes);
     await this.#proxy.listen(this.#isInside && this.#draft.isProxied ? proxies : []);
@@ -377,6 +395,12 @@ class Running implements AsyncDisposable {
       for (const it of spaces) it.doubt();
       throw error;
     }
+  }
+
+  #guard(links: PodLinks | undefined): void {
+    const isByLink = this.#session.prefixProblem !== undefined;
+    this.#draft.guard(this.#session.hasPolicies, isByLink ? links?.uplinks : undefined);
+    this.#draft.setNodePrefixes(this.#session.podPrefixes, this.#session.elsewhere);
   }
 
   #warn({ way, tiers }: Group): void {

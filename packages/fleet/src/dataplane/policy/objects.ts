@@ -76,6 +76,12 @@ export function nodeOf({ metadata: { name, labels = {} }, status }: Node, cluste
   return { cluster, name, labels, addresses: parsed(addresses) };
 }
 
+/** The prefixes of a node's pods, as far as the cluster allocates them. */
+export function podCidrsOf(node: Node | undefined): readonly string[] {
+  const { podCIDR, podCIDRs } = node?.spec ?? {};
+  return podCIDRs ?? (podCIDR === undefined ? [] : [podCIDR]);
+}
+
 /** What an IdentitySlice reports of another cluster. */
 export interface Reported {
   readonly pods: readonly PolicyPod[];

@@ -31,7 +31,14 @@ export class PolicyDraft {
   readonly table = new TableDraft();
   readonly #unions = new UnionSets(this.table);
   readonly #numbers = new NumberSets(this.table);
-  #base: Base = { isGuarded: false, isProxied: false, host: {}, isLogging: false, unchecked: [] };
+  #base: Base = {
+    isGuarded: false,
+    isProxied: false,
+    host: {},
+    isLogging: false,
+    unchecked: [],
+    uplinks: undefined,
+  };
   /** Chains of a group, by its key. */
   readonly #chains = new Map<string, readonly string[]>();
   /** Groups whose pods ask the DNS proxy. */
@@ -46,9 +53,13 @@ export class PolicyDraft {
     this.#renderBase();
   }
 
-  /** Whether pods that are not known are cut off: some policy could select them. */
-  guard(isGuarded: boolean): void {
-    this.#base = { ...this.#base, isGuarded };
+  /**
+   * Whether pods that are not known are cut off: some policy could select them.
+   *
+   * @param uplinks - Where pods are known by their devices: the other devices.
+   */
+  guard(isGuarded: boolean, uplinks?: readonly string[]): void {
+    this.#base = { ...this.#base, isGuarded, uplinks };
     this.#renderBase();
   }
 
@@ -68,9 +79,14 @@ export class PolicyDraft {
     return this.#egress.values().some((it) => this.#proxied.has(it));
   }
 
-  /** The prefixes of this node's pods. */
-  setNodePrefixes(prefixes: readonly string[]): void {
+  /**
+   * The prefixes of this node's pods.
+   *
+   * @param elsewhere - Addresses in these of pods of other nodes.
+   */
+  setNodePrefixes(prefixes: readonly string[], elsewhere: readonly IpAddress[] = []): void {
     this.#setAll("node", prefixes);
+    this.#setAll("elsewhere", elsewhere.map(formatAddress));
   }
 
   /** The devices whose sources are not checked. */
@@ -89,7 +105,7 @@ export class PolicyDraft {
     this.#renderBase();
   }
 
-  #setAll(kind: "node" | "logged", texts: readonly string[]): void {
+  #setAll(kind: "node" | "elsewhere" | "logged", texts: readonly string[]): void {
     for (const family of FAMILIES) {
       const wanted = new Set(
         texts

@@ -65,6 +65,11 @@ describe("the report of an agent on its Node", () => {
     );
   });
 
+  it("says where new pods are not closed", async () => {
+    report.set({ open: "the policies of a new pod are enforced from when the agent knows its address" });
+    expect(await said()).toBe("True EnforcedForKnownPods");
+  });
+
   it("says what is wrong with bridges, also when that changes while the agent runs", async () => {
     report.set({ unseen: "policies between pods at the same bridge (cni0) are not enforced" });
     expect(await said()).toBe("False BridgeTrafficNotFiltered");

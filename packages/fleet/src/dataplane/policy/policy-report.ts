@@ -29,6 +29,8 @@ export interface NodePolicyState {
   readonly restored?: string;
   /** Bridges whose pods can send with each other's addresses. */
   readonly shared?: readonly string[];
+  /** What is not enforced for new pods. */
+  readonly open?: string;
 }
 
 export interface PolicyReportOptions {
@@ -74,8 +76,8 @@ export function planReport(
   return { next, dueInMs: AGENT_REPORT_MS };
 }
 
-function describe({ engine, unseen, shared = [] }: NodePolicyState): NodeCondition {
-  const { enforced, plugin, unfiltered } = NODE_POLICY_REASONS;
+function describe({ engine, unseen, open, shared = [] }: NodePolicyState): NodeCondition {
+  const { enforced, known, plugin, unfiltered } = NODE_POLICY_REASONS;
   const type = NODE_POLICY_CONDITION;
   if (engine !== undefined) return { type, status: "False", reason: plugin, message: engineReport(engine) };
   if (unseen !== undefined) return { type, status: "False", reason: unfiltered, message: unseen };
@@ -86,8 +88,8 @@ function describe({ engine, unseen, shared = [] }: NodePolicyState): NodeConditi
   return {
     type,
     status: "True",
-    reason: enforced,
-    message: `fairlead node enforces network policies${limits}`,
+    reason: open === undefined ? enforced : known,
+    message: `${open ?? "fairlead node enforces network policies"}${limits}`,
   };
 }
 

@@ -4,7 +4,7 @@ import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { formatAddress, type IpAddress, parseAddress } from "@fairlead/base/netaddr/address.ts";
-import { NAMESPACES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, NODES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
@@ -109,6 +109,29 @@ it("a pod is known by its fleet addresses, too, and those of namespaces that ask
   const annotations = { "fairlead.dev/flow-log": "all" };
   await client.mergePatch(NAMESPACES, objectKey(undefined, "shop"), { metadata: { annotations } });
   await expect.poll(() => session.loggedAddresses).toEqual(["10.1.0.1", "10.112.0.7", "fd00:112::7"]);
+});
+
+it("an address in the node's podCIDRs of a pod of another node is not unknown, and podCIDRs that a pod of the node lies outside of are not used", async () => {
+  const client = new FakeKubeClient();
+  const node = await client.create(NODES, { metadata: { name: "n1" }, spec: { podCIDRs: ["10.1.0.0/24"] } });
+  const session = await started([], client);
+  const run = async (name: string, nodeName: string, ip: string): Promise<void> => {
+    const metadata = { namespace: "shop", name, uid: name };
+    await client.create(PODS, { metadata, spec: { nodeName, containers: [{ name: "main" }] } });
+    const status = { phase: "Running" as const, podIPs: [{ ip }] };
+    await client.mergePatch(PODS, objectKey("shop", name), { status }, { subresource: "status" });
+  };
+  expect([session.podPrefixes, session.prefixProblem]).toEqual([["10.1.0.0/24"], undefined]);
+  await run("far", "n2", "10.1.0.9");
+  await expect.poll(() => session.elsewhere.map(formatAddress)).toEqual(["10.1.0.9"]);
+  await run("near", "n1", "10.1.1.7");
+  await expect.poll(() => session.podPrefixes).toEqual([]);
+  expect(session.prefixProblem).toContain("shop/near");
+  expect(session.elsewhere).toEqual([]);
+  await client.delete(PODS, objectKey("shop", "near"));
+  await expect.poll(() => session.podPrefixes).toEqual(["10.1.0.0/24"]);
+  await client.mergePatch(NODES, keyOf(node), { spec: { podCIDRs: ["10.1.7.0/24"] } });
+  await expect.poll(() => session.prefixProblem).toContain("shop/server");
 });
 
 describe("an address that two slices of another cluster have, when the agent starts", () => {

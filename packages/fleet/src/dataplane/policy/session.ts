@@ -28,12 +28,14 @@ import {
   byPublication,
   namespaceOf,
   nodeOf,
+  podCidrsOf,
   podOf,
   type Reported,
   reportedBy,
   trimmedPod,
 } from "./objects.ts";
 import { PodFleetAddresses } from "./pod-fleet-addresses.ts";
+import { type PlacedPod, PodPrefixes } from "./pod-prefixes.ts";
 import { PolicyReader } from "./policy-reader.ts";
 
 export interface SessionOptions {
@@ -62,6 +64,7 @@ export class PolicySession implements AsyncDisposable {
   readonly #slices: Informer<IdentitySlice>;
   readonly #informers: readonly Informer<KubeObject>[];
   readonly #fleetAddresses = new PodFleetAddresses();
+  readonly #prefixes = new PodPrefixes();
   /** Namespaces whose allowed connections are logged. */
   readonly #logged = new Set<string>();
   readonly #reader: PolicyReader;
@@ -188,22 +191,38 @@ export class PolicySession implements AsyncDisposable {
     return !this.#reader.isEmpty;
   }
 
+  get node(): Node | undefined {
+    return this.#nodes.store.get(objectKey(undefined, this.#options.nodeName));
+  }
+
   /** The addresses that this node has in its own network. */
   get nodeAddresses(): readonly IpAddress[] {
-    const node = this.#nodes.store.get(objectKey(undefined, this.#options.nodeName));
-    const internal = (node?.status?.addresses ?? []).filter((it) => it.type === "InternalIP");
+    const internal = (this.node?.status?.addresses ?? []).filter((it) => it.type === "InternalIP");
     return internal.flatMap((it) => tryParseAddress(it.address) ?? []);
   }
 
   /** The prefixes of this node's pods, and of their fleet addresses. */
   get podPrefixes(): readonly string[] {
     const { nodeName, blocks } = this.#options;
-    const { podCIDR, podCIDRs } = this.#nodes.store.get(objectKey(undefined, nodeName))?.spec ?? {};
     const own = [...blocks.store.list()].filter((it) => it.spec.node === nodeName);
-    return [
-      ...(podCIDRs ?? (podCIDR === undefined ? [] : [podCIDR])),
-      ...own.flatMap(({ spec }) => [...spec.ipv4, ...spec.ipv6]),
-    ];
+    return [...this.#prefixes.used, ...own.flatMap(({ spec }) => [...spec.ipv4, ...spec.ipv6])];
+  }
+
+  /** Addresses in these of pods of other nodes. */
+  get elsewhere(): readonly IpAddress[] {
+    return this.#prefixes.elsewhere;
+  }
+
+  /** Why new pods of this node are not known by their addresses; undefined: they are. */
+  get prefixProblem(): string | undefined {
+    return this.#prefixes.problem;
+  }
+
+  /** Whether pods run on this node, apart from those of its own network. */
+  get hasPods(): boolean {
+    const { cluster } = this.#options.settings;
+    const here = [...this.#pods.store.byIndex("node", this.#options.nodeName)];
+    return here.some((it) => podOf(it, cluster) !== undefined);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -230,8 +249,15 @@ export class PolicySession implements AsyncDisposable {
     const fleetAddresses = this.#fleetAddresses.of(after?.metadata.uid ?? "") ?? [];
     const pod = after === undefined ? undefined : podOf(after, cluster, fleetAddresses);
     const { namespace = "", name = "" } = (after ?? before)?.metadata ?? {};
+    this.#prefixes.change(`${namespace}/${name}`, after && this.#placed(after));
     if (pod !== undefined) this.#resolver.upsertPod(pod);
     else this.#resolver.deletePod(cluster, namespace, name);
+  }
+
+  #placed(pod: Pod): PlacedPod {
+    const { settings, nodeName } = this.#options;
+    const addresses = podOf(pod, settings.cluster)?.addresses ?? [];
+    return { isLocal: pod.spec?.nodeName === nodeName, addresses };
   }
 
   /** The pods that get or lose fleet addresses. */
@@ -242,7 +268,15 @@ export class PolicySession implements AsyncDisposable {
   }
 
   #onNode({ before, after }: Change<Node>): void {
-    const { cluster } = this.#options.settings;
+    const { settings, nodeName } = this.#options;
+    const { cluster } = settings;
+    if ((after ?? before)?.metadata.name === nodeName)
+      this.#prefixes.set(podCidrsOf(after), () =>
+        Array.from(this.#pods.store.list(), (it) => [
+          `${it.metadata.namespace}/${it.metadata.name}`,
+          this.#placed(it),
+        ]),
+      );
     if (after !== undefined) this.#resolver.upsertNode(nodeOf(after, cluster));
     else if (before !== undefined) this.#resolver.deleteNode(cluster, before.metadata.name);
   }

@@ -6,6 +6,7 @@ import {
   fragment,
   type NftRule,
   type NftWord,
+  quotedName,
   rule,
   setRef,
 } from "@fairlead/os/nft/rule.ts";
@@ -20,6 +21,7 @@ import {
   IPV6,
   type OwnSet,
   ownSet,
+  UNKNOWN_CHAIN,
 } from "./names.ts";
 
 /**
@@ -67,21 +69,48 @@ const INGRESS: readonly NftRule[] = [
   rule`ip6 daddr vmap ${set6("ingress")}`,
 ];
 
+const UNKNOWN = chainRef(UNKNOWN_CHAIN);
+
 /** Pods that the agent does not know yet: whether a policy selects them is not known either. */
 const UNKNOWN_SOURCES: readonly NftRule[] = [
-  rule`ip saddr ${set4("node")} ip saddr != ${set4("known")} drop`,
-  rule`ip6 saddr ${set6("node")} ip6 saddr != ${set6("known")} drop`,
+  rule`ip saddr ${set4("node")} ip saddr != ${set4("known")} ip saddr != ${set4("elsewhere")} goto ${UNKNOWN}`,
+  rule`ip6 saddr ${set6("node")} ip6 saddr != ${set6("known")} ip6 saddr != ${set6("elsewhere")} goto ${UNKNOWN}`,
 ];
 
 const UNKNOWN_DESTINATIONS: readonly NftRule[] = [
-  rule`ip daddr ${set4("node")} ip daddr != ${set4("known")} drop`,
-  rule`ip6 daddr ${set6("node")} ip6 daddr != ${set6("known")} drop`,
+  rule`ip daddr ${set4("node")} ip daddr != ${set4("known")} ip daddr != ${set4("elsewhere")} goto ${UNKNOWN}`,
+  rule`ip6 daddr ${set6("node")} ip6 daddr != ${set6("known")} ip6 daddr != ${set6("elsewhere")} goto ${UNKNOWN}`,
 ];
 
-const TO_OWN_PODS: readonly NftRule[] = (["known", "node"] as const).flatMap((kind) => [
-  rule`ip daddr ${set4(kind)} accept`,
-  rule`ip6 daddr ${set6(kind)} accept`,
-]);
+/**
+ * The same by the device of a pod, where its prefixes are not known: a veth pair of its own, whose end on the node has no address. Those of
+ * Fairlead begin with `fl`.
+ */
+function unknownByLink(uplinks: readonly string[]): Record<"from" | "to", readonly NftRule[]> {
+  const except = (key: NftWord): NftWord =>
+    uplinks.reduce((all, it) => fragment`${all} ${key} != ${quotedName(it)}`, fragment`${key} != "fl*"`);
+  const [from, to] = [
+    fragment`meta iifkind "veth" ${except(fragment`iifname`)}`,
+    fragment`meta oifkind "veth" ${except(fragment`oifname`)}`,
+  ];
+  return {
+    from: [
+      rule`${from} ip saddr != ${set4("known")} goto ${UNKNOWN}`,
+      rule`${from} ip6 saddr != ${set6("known")} ip6 saddr != fe80::/10 goto ${UNKNOWN}`,
+    ],
+    to: [
+      rule`${to} ip daddr != ${set4("known")} goto ${UNKNOWN}`,
+      rule`${to} ip6 daddr != ${set6("known")} goto ${UNKNOWN}`,
+    ],
+  };
+}
+
+const TO_OWN_PODS: readonly NftRule[] = [
+  rule`ip daddr ${set4("known")} accept`,
+  rule`ip6 daddr ${set6("known")} accept`,
+  rule`ip daddr ${set4("node")} ip daddr != ${set4("elsewhere")} accept`,
+  rule`ip6 daddr ${set6("node")} ip6 daddr != ${set6("elsewhere")} accept`,
+];
 
 /**
  * Policies know pods by their addresses, so that a pod sends with its own ones only: the node reaches the source by the link that the packet
@@ -131,11 +160,24 @@ const PROXY: readonly NftRule[] = [
 /** Before the filters of others (0). */
 const PRIORITY = -10;
 
-/** What is denied is noted, each flow once, and forgotten after a minute; so is what is allowed, for pods whose namespace asks for it. */
-const noted = (kind: "denied" | "allowed"): readonly NftRule[] => [
-  rule`meta l4proto { tcp, udp, sctp } update ${set4(kind)} { ip saddr . ip daddr . meta l4proto . th dport timeout 60s counter }`,
-  rule`meta l4proto { tcp, udp, sctp } update ${set6(kind)} { ip6 saddr . ip6 daddr . meta l4proto . th dport timeout 60s counter }`,
-];
+/**
+ * What is denied is noted, each flow once, and forgotten after a minute; so is what is allowed, for pods whose namespace asks for it. A source
+ * has 256 flows, and one more each second, so that one pod that tries all ports of all others leaves room for them.
+ */
+const noted = (kind: "denied" | "allowed"): readonly NftRule[] => {
+  const [flow4, flow6] = (["ip", "ip6"] as const).map((it) => {
+    const [from, to] =
+      it === "ip" ? [fragment`ip saddr`, fragment`ip daddr`] : [fragment`ip6 saddr`, fragment`ip6 daddr`];
+    return fragment`${from} . ${to} . meta l4proto . th dport`;
+  }) as [NftWord, NftWord];
+  // A flow that is added is counted by that: the other rule comes before.
+  return [
+    rule`meta l4proto { tcp, udp, sctp } ${flow4} ${set4(kind)} update ${set4(kind)} { ${flow4} timeout 60s counter }`,
+    rule`meta l4proto { tcp, udp, sctp } ${flow4} != ${set4(kind)} update ${set4("noted")} { ip saddr timeout 60s limit rate 1/second burst 256 packets } add ${set4(kind)} { ${flow4} timeout 60s counter }`,
+    rule`meta l4proto { tcp, udp, sctp } ${flow6} ${set6(kind)} update ${set6(kind)} { ${flow6} timeout 60s counter }`,
+    rule`meta l4proto { tcp, udp, sctp } ${flow6} != ${set6(kind)} update ${set6("noted")} { ip6 saddr timeout 60s limit rate 1/second burst 256 packets } add ${set6(kind)} { ${flow6} timeout 60s counter }`,
+  ];
+};
 
 const DENY: readonly NftRule[] = [...noted("denied"), rule`drop`];
 
@@ -157,10 +199,13 @@ export interface Base {
   readonly isLogging: boolean;
   /** Devices whose sources are not checked. */
   readonly unchecked: readonly string[];
+  /** The devices that are not those of pods, where pods are known by their devices; undefined: where they are not. */
+  readonly uplinks: readonly string[] | undefined;
 }
 
 export function baseChains(base: Base): ReadonlyMap<string, NftChain> {
-  const { isGuarded, isProxied, host, isLogging, unchecked } = base;
+  const { isGuarded, isProxied, host, isLogging, unchecked, uplinks } = base;
+  const byLink = uplinks === undefined ? { from: [], to: [] } : unknownByLink(uplinks);
   const guards = (rules: readonly NftRule[]): readonly NftRule[] => (isGuarded ? rules : []);
   const own = (way: Way): readonly NftRule[] => {
     const key = host[way];
@@ -169,6 +214,7 @@ export function baseChains(base: Base): ReadonlyMap<string, NftChain> {
   return new Map<string, NftChain>([
     [denyChain("ingress"), { rules: DENY }],
     [denyChain("egress"), { rules: DENY }],
+    [UNKNOWN_CHAIN, { rules: DENY }],
     [ALLOW_CHAIN, { rules: noted("allowed") }],
     [
       "sources",
@@ -182,7 +228,7 @@ export function baseChains(base: Base): ReadonlyMap<string, NftChain> {
           ...BEGIN,
           ...SELF,
           ...MIDDLES,
-          ...guards([...UNKNOWN_SOURCES, ...UNKNOWN_DESTINATIONS]),
+          ...guards([...UNKNOWN_SOURCES, ...UNKNOWN_DESTINATIONS, ...byLink.from, ...byLink.to]),
           ...EGRESS,
           ...INGRESS,
           ...(isLogging ? LOGGED : []),
@@ -196,7 +242,7 @@ export function baseChains(base: Base): ReadonlyMap<string, NftChain> {
         rules: [
           rule`iifname "lo" accept`,
           ...BEGIN,
-          ...guards(UNKNOWN_SOURCES),
+          ...guards([...UNKNOWN_SOURCES, ...byLink.from]),
           ...(isProxied ? PROXY : []),
           ...EGRESS,
           ...own("ingress"),
