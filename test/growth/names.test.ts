@@ -52,7 +52,7 @@ class Node {
       ]);
       const name = `n${at}.example.com`;
       const pod = 0x0af4_0000 + (at % pods);
-      void this.sets.learn({ pod, name, patterns: [PATTERN], addresses: new Map(found) });
+      void this.sets.learn({ pod, name, sets: [PATTERN], addresses: new Map(found) });
       if (at % AT_ONCE === 0) this.sync();
     }
     this.sync();
@@ -97,7 +97,7 @@ describe("names of policies", () => {
 
   it("fill no more of the kernel's sets for one pod than its bounds, and leave the others what they have", () => {
     const node = new Node();
-    const other = { pod: 0x0af5_0000, name: "web.example.com", patterns: [PATTERN] };
+    const other = { pod: 0x0af5_0000, name: "web.example.com", sets: [PATTERN] };
     void node.sets.learn({ ...other, addresses: new Map([[0x0a00_0001, 1e9]]) });
     node.answer(NAMES, { pods: 1, addresses: 60 });
     expect(node.size).toBe(10_000 + 1);

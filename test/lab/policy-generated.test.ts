@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { PolicyDraft } from "@fairlead/fleet/dataplane/policy/policy-draft.ts";
 import { DNS_PORT, FAMILIES, peerSet, POLICY_TABLE } from "@fairlead/fleet/dataplane/policy/names.ts";
+import { FQDN, patternOf } from "@fairlead/fleet/policy/peers.ts";
 import { doesFqdnMatch } from "@fairlead/fleet/policy/fqdn.ts";
 import { type CaseStep, stepsOf } from "@fairlead/fleet/policy/testing/cases.fake.ts";
 import { EXTERNAL, traffic } from "@fairlead/fleet/policy/testing/generate.fake.ts";
@@ -74,11 +75,11 @@ function isRedirected({ source, traffic: kind }: RawPacket, enforced: CaseStep["
 }
 
 function answerNames(draft: PolicyDraft, { changes, world }: CaseStep): void {
-  const keys = changes.sets
-    .filter((it) => it.state === "new" && it.key.startsWith("fqdn:"))
-    .map((it) => it.key);
+  const keys = changes.sets.filter((it) => it.state === "new" && it.key.startsWith(FQDN)).map((it) => it.key);
   for (const key of keys) {
-    const answers = [...world.names].filter(([name]) => doesFqdnMatch(name, key.slice("fqdn:".length)));
+    const answers = [...world.names].filter(([name]) =>
+      doesFqdnMatch(name, patternOf(key.slice(FQDN.length))),
+    );
     for (const address of answers.flatMap(([, it]) => it)) addTo(draft, key, address);
   }
 }

@@ -24,8 +24,9 @@ async function startServer(): Promise<Disposable> {
   const { v4: web, v6: web6 } = world.pod("out/web").peer;
   const all = {
     "web.example.com.": [web, web6],
+    "host.example.com.": [world.pod("out/host").peer.v4],
     "pod.example.com.": [world.pod("x/b").peer.v4],
-    "many.example.com.": Array.from({ length: 80 }, (_, at) => `198.51.100.${at}`),
+    "many.example.com.": Array.from({ length: 80 }, (_, at) => `10.98.100.${at}`),
     "web.example.org.": [world.pod("out/other").peer.v4],
   };
   const { command, args } = inNetns(world.pod("x/dns").netns, process.execPath, [
@@ -82,6 +83,18 @@ const POLICY = {
   },
 };
 
+/** Of another namespace, whose pods may ask any server. */
+const OTHERS = {
+  metadata: { namespace: "y", name: "names" },
+  spec: {
+    endpointSelector: {},
+    egress: [
+      { toEntities: ["cluster"] },
+      { toFQDNs: [{ matchPattern: "*.example.com" }, { matchName: "web.example.com" }] },
+    ],
+  },
+};
+
 describeOnKernel("policies about names", () => {
   const stack = new DisposableStack();
   beforeAll(async () => {
@@ -90,9 +103,11 @@ describeOnKernel("policies about names", () => {
         { namespace: "x", name: "a", node: 1 },
         { namespace: "x", name: "b", node: 1 },
         { namespace: "x", name: "hostile", labels: { pod: "a" }, node: 1 },
+        { namespace: "y", name: "other", node: 1 },
         { namespace: "x", name: "dns", node: 2 },
         { namespace: "out", name: "web", node: 2, isOutside: true },
         { namespace: "out", name: "other", node: 2, isOutside: true },
+        { namespace: "out", name: "host", node: 2, isOutside: true },
       ],
       1,
     );
@@ -125,7 +140,7 @@ describeOnKernel("policies about names", () => {
       { subresource: "status" },
     );
     stack.use(await startServer());
-    await world.client.create(CILIUM_NETWORK_POLICIES, POLICY);
+    for (const it of [POLICY, OTHERS]) await world.client.create(CILIUM_NETWORK_POLICIES, it);
     await world.settled();
   });
   afterAll(async () => {
@@ -143,6 +158,31 @@ describeOnKernel("policies about names", () => {
     expect(await dns("x/a", world.pod("x/dns").peer.v6, "WEB.example.com.", "AAAA", "tcp")).toBe(`0 ${v6}`);
     expect(await web(6)).toBe(true);
     expect(await world.asks("x/a", "out/web", { port: 81 })).toBe(false);
+  });
+
+  it("keep new pods closed by their devices where the node has no podCIDRs", async () => {
+    const cidrs = (podCIDRs: readonly string[] | null) =>
+      world.client.mergePatch(NODES, objectKey(undefined, "n1"), {
+        spec: { podCIDRs: podCIDRs as string[] },
+      });
+    const reached = (): Promise<boolean[]> =>
+      Promise.all([world.asks("x/dns", "x/b", { port: 80 }), world.asks("x/b", "x/dns", { port: 80 })]);
+    await cidrs(null);
+    await world.settled();
+    expect(await reached()).toEqual([true, true]);
+    await world.setAddresses("x/b", false);
+    expect(await reached()).toEqual([false, false]);
+    await world.setAddresses("x/b", true);
+    expect(await reached()).toEqual([true, true]);
+    await cidrs(["10.244.1.0/24", "fd00:244:0:1::/64"]);
+    await world.settled();
+  });
+
+  it("do not let a pod reach what only a pod of another namespace was answered", async () => {
+    const { v4 } = world.pod("out/host").peer;
+    expect(await dns("y/other", SERVICE, "host.example.com.")).toBe(`0 ${v4}`);
+    expect(await world.asks("y/other", "out/host", { port: 80 })).toBe(true);
+    expect(await world.asks("x/a", "out/host", { port: 80 })).toBe(false);
   });
 
   it("refuse other names, which the server does not come to see", async () => {

@@ -3,7 +3,7 @@ import { byAddress, familyOf, type IpAddress } from "@fairlead/base/netaddr/addr
 import { formatPrefix, type Prefix, prefixOf } from "@fairlead/base/netaddr/prefix.ts";
 import { doesFqdnMatch } from "./fqdn.ts";
 import type { FqdnPattern, Peer, PolicyId, PortMatch, Rule, Tier, Transport, Way } from "./model.ts";
-import { matchOf, type SetKey } from "./peers.ts";
+import { FQDN, type FqdnSet, matchOf, type SetKey } from "./peers.ts";
 import type {
   Changes,
   Group,
@@ -89,9 +89,10 @@ export class Enforced {
     return group !== undefined && needsDnsProxy(group);
   }
 
-  /** The patterns of names for which policies let an address out. */
-  patternsOf(address: IpAddress): readonly FqdnPattern[] {
-    return patternsOf(this.#groupAt(address, "egress"));
+  /** The sets of names for which policies let an address out. */
+  fqdnSetsOf(address: IpAddress): readonly FqdnSet[] {
+    const group = this.#groupAt(address, "egress");
+    return group === undefined ? [] : fqdnSetsOf(group);
   }
 
   /** In a form that can be compared. */
@@ -177,15 +178,17 @@ function isName(pattern: FqdnPattern, name: string | undefined): boolean {
 /** Whether the pods of a group have to ask DNS servers through the proxy. */
 export function needsDnsProxy(group: Group): boolean {
   const rules = group.way === "egress" ? group.tiers.flatMap((it) => it.rules) : [];
-  return rules.some((it) => it.dns !== undefined || patternsIn(it).length > 0);
+  return rules.some((it) => it.dns !== undefined || fqdnSetsIn(it).length > 0);
 }
 
-function patternsOf(group: Group | undefined): readonly FqdnPattern[] {
-  return [...new Set((group?.tiers ?? []).flatMap((it) => it.rules).flatMap((it) => patternsIn(it)))];
+export function fqdnSetsOf({ tiers }: Group): readonly FqdnSet[] {
+  return [...new Set(tiers.flatMap((it) => it.rules).flatMap((it) => fqdnSetsIn(it)))];
 }
 
-function patternsIn({ peers }: Rule): readonly FqdnPattern[] {
-  return (peers === "any" ? [] : peers).flatMap((it) => (it.kind === "fqdn" ? [it.pattern] : []));
+function fqdnSetsIn({ peers }: Rule): readonly FqdnSet[] {
+  return (peers === "any" ? [] : peers).flatMap((it) =>
+    it.kind === "fqdn" ? [it.key.slice(FQDN.length)] : [],
+  );
 }
 
 function isTransport(

@@ -1,7 +1,7 @@
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { doesFqdnMatch } from "./fqdn.ts";
-import type { FqdnPattern } from "./model.ts";
-import { fqdnPeer } from "./peers.ts";
+import { FQDN, type FqdnSet, patternOf } from "./peers.ts";
+import { isSpecialPurpose } from "@fairlead/base/netaddr/special-purpose.ts";
 import type { SetChange } from "./state.ts";
 
 /** So many addresses of one name count for one pod; the oldest go. As with Cilium. */
@@ -17,64 +17,77 @@ export interface DnsAnswer {
   readonly pod: IpAddress;
   /** Lower case, without the final dot. */
   readonly name: string;
-  /** Patterns of the pod's policies. */
-  readonly patterns: readonly FqdnPattern[];
+  /** Sets of the pod's policies. */
+  readonly sets: readonly FqdnSet[];
   /** Each until then. Unit: milliseconds. */
   readonly addresses: ReadonlyMap<IpAddress, number>;
 }
 
 /** The addresses that a pod got for a name. */
 interface Entry {
-  readonly patterns: readonly FqdnPattern[];
+  readonly sets: readonly FqdnSet[];
   readonly addresses: Map<IpAddress, number>;
 }
 
 /**
  * The addresses in the sets of `toFQDNs`, from what DNS answered. Pure, and bounded whatever servers answer: for each pod 1000 names of 50
- * addresses, and 10,000 addresses in all. An address is in a set as long as one name of one pod leads to it.
+ * addresses, and 10,000 addresses in all. An address is in a set as long as one name of one pod leads to it. Addresses that are not those of hosts
+ * elsewhere, such as loopback and link-local ones, are never in one: behind some are services of the node or of the cloud.
  */
 export class FqdnCache {
   readonly #entries = new Map<IpAddress | "adopted", Map<string, Entry>>();
   /** By pod. */
   readonly #sizes = new Map<IpAddress | "adopted", number>();
-  /** For each pattern that policies have: by how many entries an address is there. */
-  readonly #sets = new Map<FqdnPattern, Map<IpAddress, number>>();
-  readonly #before = new Map<FqdnPattern, Map<IpAddress, boolean>>();
+  /** For each set that policies have: by how many entries an address is there. */
+  readonly #sets = new Map<FqdnSet, Map<IpAddress, number>>();
+  readonly #before = new Map<FqdnSet, Map<IpAddress, boolean>>();
 
-  /** The kernel has a set for the pattern. */
-  track(pattern: FqdnPattern): void {
-    if (!this.#sets.has(pattern)) this.#sets.set(pattern, new Map());
+  /** The kernel has it. */
+  track(set: FqdnSet): void {
+    if (!this.#sets.has(set)) this.#sets.set(set, new Map());
   }
 
-  forget(pattern: FqdnPattern): void {
-    this.#sets.delete(pattern);
-    this.#before.delete(pattern);
+  forget(set: FqdnSet): void {
+    this.#sets.delete(set);
+    this.#before.delete(set);
     for (const { pod, name, entry } of Array.from(this.#all())) {
-      if (!entry.patterns.includes(pattern)) continue;
-      const patterns = entry.patterns.filter((it) => it !== pattern);
+      if (!entry.sets.includes(set)) continue;
+      const sets = entry.sets.filter((it) => it !== set);
       this.#put(pod, name, {
-        patterns,
-        addresses: patterns.length === 0 ? new Map<IpAddress, number>() : entry.addresses,
+        sets,
+        addresses: sets.length === 0 ? new Map<IpAddress, number>() : entry.addresses,
       });
     }
   }
 
   /** What a set had in the kernel when the program started. */
-  adopt(pattern: FqdnPattern, addresses: ReadonlyMap<IpAddress, number>): void {
-    this.#put("adopted", pattern, { patterns: [pattern], addresses: new Map(addresses) });
+  adopt(set: FqdnSet, addresses: ReadonlyMap<IpAddress, number>): void {
+    this.#put("adopted", set, { sets: [set], addresses: new Map(addresses) });
   }
 
-  answered({ pod, name, patterns, addresses }: DnsAnswer): void {
-    const matching = patterns.filter((it) => doesFqdnMatch(name, it));
+  answered({ pod, name, sets, addresses: all }: DnsAnswer): void {
+    const matching = sets.filter((it) => doesFqdnMatch(name, patternOf(it)));
+    const addresses = new Map([...all].filter(([it]) => !isSpecialPurpose(it)));
     if (matching.length === 0 || addresses.size === 0) return;
     const known = this.#entries.get(pod)?.get(name);
-    const isSame = String(known?.patterns) === String(matching);
+    const isSame = String(known?.sets) === String(matching);
     const { kept, isNew } = merged(known?.addresses ?? new Map<IpAddress, number>(), addresses);
-    if (isNew || !isSame) this.#put(pod, name, { patterns: matching, addresses: kept });
+    if (isNew || !isSame) this.#put(pod, name, { sets: matching, addresses: kept });
     else for (const [it, untilMs] of kept) known?.addresses.set(it, untilMs);
   }
 
-  /** The pod is gone, or has no such policies any more. */
+  /** Other policies select the pod: what it has learned counts for their patterns. */
+  moved(pod: IpAddress, sets: readonly FqdnSet[]): void {
+    for (const [name, { addresses }] of [...(this.#entries.get(pod) ?? [])]) {
+      const matching = sets.filter((it) => doesFqdnMatch(name, patternOf(it)));
+      this.#put(pod, name, {
+        sets: matching,
+        addresses: matching.length === 0 ? new Map<IpAddress, number>() : addresses,
+      });
+    }
+  }
+
+  /** The pod is gone. */
   podGone(pod: IpAddress): void {
     for (const entry of this.#entries.get(pod)?.values() ?? []) this.#count(pod, entry, -1);
     this.#entries.delete(pod);
@@ -107,12 +120,12 @@ export class FqdnCache {
 
   /** What changed in the sets since the last call. */
   take(): readonly SetChange[] {
-    const changes = [...this.#before].flatMap(([pattern, before]): SetChange[] => {
-      const has = (it: IpAddress): boolean => this.#sets.get(pattern)?.has(it) === true;
+    const changes = [...this.#before].flatMap(([set, before]): SetChange[] => {
+      const has = (it: IpAddress): boolean => this.#sets.get(set)?.has(it) === true;
       const added = [...before].flatMap(([it, was]) => (!was && has(it) ? [it] : []));
       const removed = [...before].flatMap(([it, was]) => (was && !has(it) ? [it] : []));
       if (added.length + removed.length === 0) return [];
-      return [{ key: fqdnPeer(pattern).key, state: "changed", added, removed }];
+      return [{ key: `${FQDN}${set}`, state: "changed", added, removed }];
     });
     this.#before.clear();
     return changes;
@@ -147,20 +160,20 @@ export class FqdnCache {
     return pod !== "adopted" && (names > MAX_NAMES || (this.#sizes.get(pod) ?? 0) > MAX_OF_POD);
   }
 
-  #count(pod: IpAddress | "adopted", { patterns, addresses }: Entry, by: 1 | -1): void {
+  #count(pod: IpAddress | "adopted", { sets, addresses }: Entry, by: 1 | -1): void {
     const size = (this.#sizes.get(pod) ?? 0) + by * addresses.size;
     if (size === 0) this.#sizes.delete(pod);
     else this.#sizes.set(pod, size);
-    for (const pattern of patterns) {
-      const set = this.#sets.get(pattern);
-      if (set === undefined) continue;
-      const before = this.#before.get(pattern) ?? new Map<IpAddress, boolean>();
-      this.#before.set(pattern, before);
+    for (const set of sets) {
+      const counts = this.#sets.get(set);
+      if (counts === undefined) continue;
+      const before = this.#before.get(set) ?? new Map<IpAddress, boolean>();
+      this.#before.set(set, before);
       for (const it of addresses.keys()) {
-        const count = set.get(it) ?? 0;
+        const count = counts.get(it) ?? 0;
         if (!before.has(it)) before.set(it, count > 0);
-        if (count + by > 0) set.set(it, count + by);
-        else set.delete(it);
+        if (count + by > 0) counts.set(it, count + by);
+        else counts.delete(it);
       }
     }
   }

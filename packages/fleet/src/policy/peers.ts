@@ -33,7 +33,24 @@ export function entityPeer(entity: Entity): EntityPeer {
 }
 
 export function fqdnPeer(pattern: FqdnPattern): FqdnPeer {
-  return { kind: "fqdn", key: `fqdn:${pattern}`, pattern };
+  return { kind: "fqdn", key: `${FQDN}${pattern}`, pattern };
+}
+
+/**
+ * A set of addresses that answers for a pattern fill: the key of its peer without `fqdn:`. In groups it is `<group>/<pattern>`. What a pod has
+ * learned counts for pods that the same policies select, which could have asked the same server for the same name, and for no others.
+ */
+export type FqdnSet = string;
+
+export const FQDN = "fqdn:";
+
+export function ofGroup(peer: FqdnPeer, group: string): FqdnPeer {
+  return { ...peer, key: `${FQDN}${group}/${peer.pattern}` };
+}
+
+/** No pattern has a slash. */
+export function patternOf(set: FqdnSet): FqdnPattern {
+  return set.slice(set.indexOf("/") + 1);
 }
 
 interface CidrMode {

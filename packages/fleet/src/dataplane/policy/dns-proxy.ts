@@ -158,8 +158,8 @@ export class DnsProxy implements AsyncDisposable {
   async #learn(pod: IpAddress, query: Query, answer: Message): Promise<void> {
     const { enforced, learn, minTtl, deps } = this.#options;
     const name = plainName(query.question.name);
-    const patterns = enforced.patternsOf(pod);
-    if (name === undefined || answer.rcode !== RCODE.NOERROR || patterns.length === 0) return;
+    const sets = enforced.fqdnSetsOf(pod);
+    if (name === undefined || answer.rcode !== RCODE.NOERROR || sets.length === 0) return;
     const now = deps.clock.monotonic();
     const addresses = new Map(
       Array.from(addressesIn(query, answer), ([it, ttl]) => [
@@ -171,7 +171,7 @@ export class DnsProxy implements AsyncDisposable {
     using _late = deps.clock.after(LEARN_MS, () =>
       reject(new Error("the kernel's sets were not written in time")),
     );
-    await Promise.race([learn({ pod, name, patterns, addresses }), promise]);
+    await Promise.race([learn({ pod, name, sets, addresses }), promise]);
   }
 }
 

@@ -1,12 +1,14 @@
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { parseAddress } from "@fairlead/base/netaddr/address.ts";
-import type { Changes, SetChange } from "#policy/state.ts";
-import { expect, it } from "vitest";
+import { fqdnSetsOf } from "#policy/enforced.ts";
+import { fqdnPeer, ofGroup } from "#policy/peers.ts";
+import type { Changes, Group, SetChange } from "#policy/state.ts";
+import { describe, expect, it } from "vitest";
 import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
 import { IPV4, peerSet } from "./names.ts";
 
 const POD = parseAddress("10.244.1.7");
-const WEB = parseAddress("192.0.2.1");
+const WEB = parseAddress("192.168.2.1");
 const NAME = "web.example.com";
 const KEY = `fqdn:${NAME}`;
 
@@ -17,7 +19,7 @@ function changes(more: Partial<Changes> = {}): Changes {
 const NEW: SetChange = { key: KEY, state: "new", added: [], removed: [] };
 
 function answer(untilMs: number) {
-  return { pod: POD, name: NAME, patterns: [NAME], addresses: new Map([[WEB, untilMs]]) };
+  return { pod: POD, name: NAME, sets: [NAME], addresses: new Map([[WEB, untilMs]]) };
 }
 
 function world() {
@@ -47,7 +49,7 @@ it("answers wait until the kernel has their addresses, and no longer where it ha
 
 it("adopts the addresses that an agent before it left in the kernel", async () => {
   const { clock, sets } = world();
-  const elements = new Map([["192.0.2.1", ""]]);
+  const elements = new Map([["192.168.2.1", ""]]);
   const actual = {
     chains: new Map(),
     sets: new Map([[peerSet(KEY, IPV4), { key: ["ipv4_addr" as const], elements }]]),
@@ -84,4 +86,43 @@ it("no flow is revoked where names have more addresses, and nothing else changes
     { sets: [more], addresses: [{ address: POD, groups: {} }] },
   ])
     expect(onlyLearns(changes(it))).toBe(false);
+});
+
+describe("what a pod learned", () => {
+  const group = (key: string): Group => ({
+    key,
+    way: "egress",
+    tiers: [
+      {
+        tier: "network-policy",
+        isDefaultDeny: true,
+        rules: [
+          {
+            action: "allow",
+            peers: [ofGroup(fqdnPeer(NAME), key)],
+            ports: "any",
+            origin: "spec.egress[0]",
+            policy: { kind: "CiliumNetworkPolicy", name: "p" },
+          },
+        ],
+      },
+    ],
+  });
+  const setOf = (key: string): SetChange => ({ ...NEW, key: ofGroup(fqdnPeer(NAME), key).key });
+
+  it("counts for pods that the same policies select, and stays when others select it", () => {
+    const { clock, sets } = world();
+    const groups = ["e1", "e2"].map(group);
+    const addresses = [{ address: POD, groups: { egress: "e1" } }];
+    sets.take(changes({ sets: ["e1", "e2"].map(setOf), groups, addresses })).written();
+    void sets.learn({ ...answer(clock.monotonic() + 1000), sets: groups.slice(0, 1).flatMap(fqdnSetsOf) });
+    const learned = sets.take(changes());
+    learned.written();
+    expect(learned.changes.sets).toMatchObject([{ key: setOf("e1").key, added: [WEB] }]);
+    const moved = sets.take(changes({ addresses: [{ address: POD, groups: { egress: "e2" } }] }));
+    expect(moved.changes.sets).toMatchObject([
+      { key: setOf("e2").key, added: [WEB] },
+      { key: setOf("e1").key, removed: [WEB] },
+    ]);
+  });
 });

@@ -3,14 +3,14 @@ import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.
 import type { NftTable } from "@fairlead/os/nft/state.ts";
 import { type DnsAnswer, FqdnCache } from "#policy/fqdn-cache.ts";
 import type { Changes } from "#policy/state.ts";
+import { fqdnSetsOf } from "#policy/enforced.ts";
+import { FQDN, type FqdnSet } from "#policy/peers.ts";
 import { FAMILIES, peerSet } from "./names.ts";
 
 /** How long addresses count that an agent finds in the kernel when it starts: it does not know their TTL. Unit: milliseconds. */
 const ADOPTED_MS = 300_000;
 /** How often TTLs are looked at. Unit: milliseconds. */
 const EXPIRE_MS = 10_000;
-
-const FQDN = "fqdn:";
 
 /** Whether all that changes is that names have more addresses: rules that deny have none, so that no flow is revoked. */
 export function onlyLearns({ sets, groups, groupsGone, addresses, host }: Changes): boolean {
@@ -26,6 +26,8 @@ export function onlyLearns({ sets, groups, groupsGone, addresses, host }: Change
 /** The sets of names as the kernel is to have them, and the answers that wait until it has. */
 export class FqdnSets {
   readonly #cache = new FqdnCache();
+  /** Of each egress group. */
+  readonly #ofGroups = new Map<string, readonly FqdnSet[]>();
   readonly #clock: Clock;
   readonly #onChange: () => void;
   #waiters: (() => void)[] = [];
@@ -54,17 +56,22 @@ export class FqdnSets {
    * @param actual - Of an agent that has just started: what the kernel has.
    */
   take(changes: Changes, actual?: NftTable): { readonly changes: Changes; readonly written: () => void } {
+    const gone: FqdnSet[] = [];
     for (const { key, state } of changes.sets) {
       if (!key.startsWith(FQDN) || state === "changed") continue;
-      const pattern = key.slice(FQDN.length);
-      if (state === "gone") this.#cache.forget(pattern);
+      const set = key.slice(FQDN.length);
+      if (state === "gone") gone.push(set);
       else {
-        this.#cache.track(pattern);
-        this.#adopt(pattern, actual);
+        this.#cache.track(set);
+        this.#adopt(set, actual);
       }
     }
+    for (const it of changes.groups) this.#ofGroups.set(it.key, fqdnSetsOf(it));
     for (const { address, groups } of changes.addresses)
       if (groups === undefined) this.#cache.podGone(address);
+      else this.#cache.moved(address, this.#ofGroups.get(groups.egress ?? "") ?? []);
+    for (const it of gone) this.#cache.forget(it);
+    for (const it of changes.groupsGone) this.#ofGroups.delete(it);
     const waiters = this.#waiters;
     this.#waiters = [];
     this.#isWriting = true;
@@ -93,11 +100,11 @@ export class FqdnSets {
     this.#cache.expire(nowMs, (it) => found.has(it));
   }
 
-  #adopt(pattern: string, actual: NftTable | undefined): void {
+  #adopt(set: FqdnSet, actual: NftTable | undefined): void {
     const untilMs = this.#clock.monotonic() + ADOPTED_MS;
     const found = FAMILIES.flatMap((it) => [
-      ...(actual?.sets.get(peerSet(`${FQDN}${pattern}`, it))?.elements.keys() ?? []),
+      ...(actual?.sets.get(peerSet(`${FQDN}${set}`, it))?.elements.keys() ?? []),
     ]).flatMap((it) => tryParseAddress(it) ?? []);
-    if (found.length > 0) this.#cache.adopt(pattern, new Map(found.map((it) => [it, untilMs])));
+    if (found.length > 0) this.#cache.adopt(set, new Map(found.map((it) => [it, untilMs])));
   }
 }

@@ -9,7 +9,16 @@ import {
   TIERS,
   type Way,
 } from "../model.ts";
-import { ALL_IPV4, ALL_IPV6, KNOWN, KNOWN_NODES, KNOWN_PODS, matchOf, type SetKey } from "../peers.ts";
+import {
+  ALL_IPV4,
+  ALL_IPV6,
+  KNOWN,
+  KNOWN_NODES,
+  KNOWN_PODS,
+  matchOf,
+  ofGroup,
+  type SetKey,
+} from "../peers.ts";
 import type { Selector } from "../selector.ts";
 import type { Group, GroupRule, GroupTier } from "../state.ts";
 
@@ -35,7 +44,11 @@ export function groupOf(key: string, way: Way, policies: readonly CompiledPolicy
   const tiers = TIERS.map((tier): GroupTier => {
     const inTier = sorted.filter((it) => it.tier === tier);
     const rules = inTier.flatMap((policy) =>
-      (policy[way]?.rules ?? []).map((rule): GroupRule => ({ ...rule, policy: policy.id })),
+      (policy[way]?.rules ?? []).map((rule): GroupRule => ({
+        ...rule,
+        peers: peersOf(rule, key),
+        policy: policy.id,
+      })),
     );
     const denying = inTier.filter((it) => it[way]?.isDefaultDeny === true);
     return {
@@ -47,6 +60,11 @@ export function groupOf(key: string, way: Way, policies: readonly CompiledPolicy
     };
   });
   return { key, way, tiers: tiers.filter((it) => it.isDefaultDeny || it.rules.length > 0) };
+}
+
+function peersOf({ peers }: Rule, group: string): Rule["peers"] {
+  if (peers === "any" || !peers.some((it) => it.kind === "fqdn")) return peers;
+  return peers.map((it) => (it.kind === "fqdn" ? ofGroup(it, group) : it));
 }
 
 /** In place of one that is too large. */

@@ -156,3 +156,36 @@ describe("the changes", () => {
     ]);
   });
 });
+
+it("a pod whose own labels are those of a namespace, a service account or a cluster is selected by none of them", () => {
+  const resolver = new Resolver({ cluster: "a" });
+  resolver.upsertNamespace({ cluster: "a", name: "shop", labels: { team: "blue" } });
+  const claims = {
+    "io.cilium.k8s.namespace.labels.team": "red",
+    "io.kubernetes.pod.namespace": "bank",
+    "io.cilium.k8s.policy.cluster": "b",
+    "io.cilium.k8s.policy.serviceaccount": "admin",
+    team: "red",
+  };
+  const spoofing = pod("a", "spoofing", claims);
+  resolver.upsertPod(spoofing);
+  resolver.upsertPod(pod("a", "server", { app: "db" }, { addresses: [CLIENT] }));
+  const selectors = [
+    { namespaceSelector: { matchLabels: { team: "red" } } },
+    ...Object.entries(claims)
+      .filter(([key]) => key !== "team")
+      .map(([key, value]) => ({ podSelector: { matchLabels: { [key]: value } }, namespaceSelector: {} })),
+  ];
+  const spec = { podSelector: { matchLabels: { app: "db" } }, ingress: [{ from: selectors }] };
+  const { policies, refusals } = compileNetworkPolicy(
+    { metadata: { name: "p", namespace: "shop" }, spec },
+    { cluster: "a", isLocalByDefault: true },
+  );
+  expect(refusals).toEqual([]);
+  for (const it of policies) resolver.upsertPolicy(it);
+  const enforced = new Enforced();
+  enforced.apply(resolver.take());
+  const traffic = { kind: "transport", protocol: "TCP", port: 80 } as const;
+  const flow = { source: SERVER, destination: CLIENT, traffic };
+  expect(enforced.verdict(flow, "ingress").isAllowed).toBe(false);
+});

@@ -5,6 +5,7 @@ import { doesFqdnMatch } from "../fqdn.ts";
 import { ciliumPolicy } from "./generate-cilium.fake.ts";
 import { clusterPolicy } from "./generate-cluster.fake.ts";
 import type { CompiledPolicy, Way } from "../model.ts";
+import { FQDN, patternOf } from "../peers.ts";
 import type { Changes } from "../state.ts";
 import { Resolver } from "../resolver/resolver.ts";
 import { Chance } from "./chance.fake.ts";
@@ -217,17 +218,18 @@ class Run {
 }
 
 /** As a DNS proxy fills the sets of names. */
-function answer(enforced: Enforced, world: World, key: string): void {
-  if (!key.startsWith("fqdn:")) return;
+export function answer(enforced: Enforced, world: World, key: string): void {
+  if (!key.startsWith(FQDN)) return;
   for (const [name, addresses] of world.names)
-    if (doesFqdnMatch(name, key.slice("fqdn:".length))) enforced.resolved(key, addresses);
+    if (doesFqdnMatch(name, patternOf(key.slice(FQDN.length)))) enforced.resolved(key, addresses);
 }
 
 function isLocal(world: World, actor: Actor): boolean {
   return actor.kind === "node" ? isOwnNode(world, actor.node) : isOwnPod(world, actor);
 }
 
-function filled(world: World): Resolver {
+/** What knows a world without its policies. */
+export function filled(world: World): Resolver {
   const resolver = new Resolver(world);
   for (const it of world.pods.values()) resolver.upsertPod(it);
   for (const it of world.namespaces.values()) resolver.upsertNamespace(it);
