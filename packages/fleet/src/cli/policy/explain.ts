@@ -63,7 +63,7 @@ function endVerdict(
   };
 }
 
-/** Nodes drop packets of an address of theirs that is not that of a pod, while there are policies: it may be that of a new pod. */
+/** Nodes drop packets of an address of their podCIDRs that is not that of a pod, while there are policies: it may be that of a new pod. */
 function ofUnknown(views: readonly ClusterView[], { addresses }: End): EndExplanation {
   for (const view of views)
     for (const address of addresses) {

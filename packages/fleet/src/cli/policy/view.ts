@@ -35,7 +35,7 @@ export interface ClusterObjects extends PolicySettings {
   readonly policies: readonly PolicyObject[];
   readonly objects: PolicyObjects;
   readonly apiServers: readonly IpAddress[];
-  /** The prefixes of pods by which nodes know new ones of theirs. */
+  /** The prefixes by which nodes know that a new pod is on them. */
   readonly podPrefixes: readonly { readonly node: string; readonly prefixes: readonly string[] }[];
   /** The network plugin, if it enforces policies itself. */
   readonly engine?: PolicyEngine;
