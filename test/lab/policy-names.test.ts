@@ -24,7 +24,7 @@ async function startServer(): Promise<Disposable> {
   const { v4: web, v6: web6 } = world.pod("out/web").peer;
   const all = {
     "web.example.com.": [web, web6],
-    "host.example.com.": [world.pod("out/host").peer.v4],
+    ...(world.ids.includes("out/host") && { "host.example.com.": [world.pod("out/host").peer.v4] }),
     "pod.example.com.": [world.pod("x/b").peer.v4],
     "many.example.com.": Array.from({ length: 80 }, (_, at) => `10.98.100.${at}`),
     "web.example.org.": [world.pod("out/other").peer.v4],
@@ -201,7 +201,7 @@ describeOnKernel("policies about names", () => {
   it("keep so many addresses of a name, whatever a server answers", async () => {
     expect((await dns("x/a", SERVICE, "many.example.com.")).split(" ").length).toBe(81);
     const table = await world.table(1);
-    expect(table.match(/198\.51\.100\.\d+/g)?.length).toBe(50);
+    expect(table.match(/10\.98\.100\.\d+/g)?.length).toBe(50);
   });
 
   it("are bounded for a pod that asks for very many, while others get their answers", async () => {

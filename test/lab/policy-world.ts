@@ -191,7 +191,7 @@ export class PolicyWorld implements AsyncDisposable {
   async table(node: NodeNumber): Promise<string> {
     const text = await this.#run(node, "nft", ["--handle", "list", "table", "inet", "fairlead-policy"]);
     // What packets fill changes with the time.
-    return text.replaceAll(/\tset (?:denied|allowed)-[\s\S]*?\n\t}\n/g, "");
+    return text.replaceAll(/\tset (?:denied|allowed|noted)-[\s\S]*?\n\t}\n/g, "");
   }
 
   /** What the node loads when it boots. */

@@ -78,7 +78,7 @@ export class FqdnCache {
 
   /** Other policies select the pod: what it has learned counts for their patterns. */
   moved(pod: IpAddress, sets: readonly FqdnSet[]): void {
-    for (const [name, { addresses }] of [...(this.#entries.get(pod) ?? [])]) {
+    for (const [name, { addresses }] of Array.from(this.#entries.get(pod) ?? [])) {
       const matching = sets.filter((it) => doesFqdnMatch(name, patternOf(it)));
       this.#put(pod, name, {
         sets: matching,

@@ -7,7 +7,6 @@ import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import type { PolicySettings } from "#policy/compile/draft.ts";
 import { Enforced } from "#policy/enforced.ts";
 import { policySettings } from "#policy/settings.ts";
-import type { Group } from "#policy/state.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -24,12 +23,13 @@ import { readGatewayDevices, readLinks } from "@fairlead/os/iproute/driver.ts";
 import type { LoadLibC } from "@fairlead/os/libc/libc.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
 import { readBridges, unseenBridges } from "./bridges.ts";
+import { warnOfClosed } from "./closed-groups.ts";
 import { DnsProxies, oneOfEachFamily } from "./dns-proxies.ts";
 import { DnsServers } from "./dns-servers.ts";
 import { engineOf } from "./engines.ts";
 import { FlowLog } from "./flow-log.ts";
 import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
-import { type PodLinks, podLinks } from "./pod-links.ts";
+import { openPods, type PodLinks, podLinks } from "./pod-links.ts";
 import { PolicyReport } from "./policy-report.ts";
 import { PolicyDraft } from "./policy-draft.ts";
 import { PolicySession } from "./session.ts";
@@ -350,10 +350,7 @@ class Running implements AsyncDisposable {
 
   /** What is not enforced for new pods; undefined: nothing. */
   open(links: PodLinks | undefined): string | undefined {
-    const problem = this.#session.prefixProblem;
-    if (problem === undefined || !this.#session.hasPods || (links !== undefined && links.count > 0))
-      return undefined;
-    return `the policies of a new pod of this node are enforced from when the agent knows its address, and not before: ${problem}, and no pod has a veth device of its own`;
+    return this.#session.hasPods ? openPods(this.#session.prefixProblem, links) : undefined;
   }
 
   async sync(
@@ -373,7 +370,7 @@ class Running implements AsyncDisposable {
     const logged = this.#session.loggedAddresses;
     this.#draft.setLogged(logged);
     this.#isLogging = logged.length > 0;
-    for (const it of changes.groups.filter((one) => one.isClosed)) this.#warn(it);
+    warnOfClosed(changes.groups, this.#deps.log);
     this.#draft.apply(changes);
     this.#enforced.apply(changes);
     await this.#proxy.listen(this.#isInside && this.#draft.isProxied ? proxies : []);
@@ -401,14 +398,6 @@ class Running implements AsyncDisposable {
     const isByLink = this.#session.prefixProblem !== undefined;
     this.#draft.guard(this.#session.hasPolicies, isByLink ? links?.uplinks : undefined);
     this.#draft.setNodePrefixes(this.#session.podPrefixes, this.#session.elsewhere);
-  }
-
-  #warn({ way, tiers }: Group): void {
-    const policies = tiers.flatMap((it) => it.deniedBy ?? []).map((it) => `${it.kind} ${it.name}`);
-    this.#deps.log.warn(
-      "pods are closed: the policies of their namespace have too many rules for a node together, for so many pods",
-      { direction: way, policies: policies.slice(0, 10).join(", ") },
-    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Link } from "@fairlead/os/iproute/parse.ts";
-import { podLinks } from "./pod-links.ts";
+import { openPods, podLinks } from "./pod-links.ts";
 
 function link(device: string, kind: string | undefined, master?: string): Link {
   const known = kind === undefined ? {} : { kind };
@@ -29,4 +29,11 @@ it("devices of pods are veth devices without an address of the node, and those o
   };
   expect(podLinks(links, addresses)).toEqual({ uplinks: ["eth0"], count: 2 });
   expect(podLinks(links.slice(4), {})).toEqual({ uplinks: [], count: 0 });
+});
+
+it("new pods are open where neither their prefixes nor their devices are known", () => {
+  expect(openPods(undefined, undefined)).toBeUndefined();
+  expect(openPods("the Node has no spec.podCIDRs", { uplinks: [], count: 1 })).toBeUndefined();
+  for (const it of [undefined, { uplinks: ["eth0"], count: 0 }])
+    expect(openPods("the Node has no spec.podCIDRs", it)).toContain("the Node has no spec.podCIDRs");
 });

@@ -21,3 +21,9 @@ export function podLinks(links: readonly Link[], addresses: ReturnType<typeof ne
   const own = veths.filter((it) => it.device.startsWith("fl"));
   return { uplinks: uplinks.toSorted(), count: veths.length - uplinks.length - own.length };
 }
+
+/** What is not enforced for new pods; undefined: nothing. @param problem - Why their prefixes are not known. */
+export function openPods(problem: string | undefined, links: PodLinks | undefined): string | undefined {
+  if (problem === undefined || (links !== undefined && links.count > 0)) return undefined;
+  return `the policies of a new pod of this node are enforced from when the agent knows its address, and not before: ${problem}, and no pod has a veth device of its own`;
+}
