@@ -225,6 +225,26 @@ export class NodeAgentWorld implements AsyncDisposable {
     await this.client.mergePatch(MESH_NETWORKS, NETWORK, { spec: { keyEpoch } });
   }
 
+  /** Another node of the cluster begins, and publishes its key. */
+  addNode(): void {
+    this.client.state.put(ADDRESS_BLOCKS, {
+      metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: "node.n2" },
+      spec: {
+        profile: "p",
+        cluster: "a",
+        node: "n2",
+        nodeAddress: "192.0.2.2",
+        ipv4: ["10.112.1.0/24"],
+        ipv6: ["fd00:112:0:1::/64"],
+      },
+      status: { keys: [{ epoch: 1, publicKey: this.remote.publicKey }] },
+    });
+  }
+
+  async removeNode(): Promise<void> {
+    await this.client.delete(ADDRESS_BLOCKS, objectKey(FLEET_SYSTEM_NAMESPACE, "node.n2"));
+  }
+
   /** The agent's table in `fleet`. */
   table(): Promise<string> {
     return this.run(this.fleet, "nft", ["list", "set", "inet", "fairlead", "exposed-4"]);

@@ -126,6 +126,12 @@ describeOnKernel("the agent of a node", () => {
       marks: ["10.112.0.0/24", "# second\neth-fleet"],
     },
     {
+      what: "learns of another node",
+      begin: () => Promise.resolve(world.addNode()),
+      end: () => world.removeNode(),
+      marks: ["fl-nodes01", "10.112.1.0/24"],
+    },
+    {
       what: "makes the keys of another epoch",
       begin: () => world.useEpoch(2),
       end: () => world.useEpoch(1),
@@ -179,6 +185,25 @@ describeOnKernel("the agent of a node", () => {
     },
     900_000,
   );
+
+  it("removes the VXLAN device of an earlier version, and takes its UDP port", async () => {
+    {
+      await using _agent = world.startAgent();
+      await untilAsWanted();
+    }
+    const type = ["type", "vxlan", "id", "7112", "dstport", "4802", "nolearning"];
+    await world.run(undefined, "ip", ["link", "add", "fl-vxlan", "netns", world.fleet, ...type]);
+    expect(await world.run(world.fleet, "ip", ["-br", "link"])).toContain("fl-vxlan");
+    {
+      await using _agent = world.startAgent();
+      await untilAsWanted();
+      world.addNode();
+      await settled([...ALL, "fl-nodes01"]);
+    }
+    await world.removeNode();
+    await using _agent = world.startAgent();
+    await untilAsWanted();
+  });
 
   it("that lost its folder makes the same again, with a new key, and the addresses that pods had", async () => {
     {
