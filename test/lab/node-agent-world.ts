@@ -227,7 +227,7 @@ export class NodeAgentWorld implements AsyncDisposable {
 
   /** Another node of the cluster begins, and publishes its key. */
   addNode(): void {
-    this.client.state.put(ADDRESS_BLOCKS, {
+    const block: AddressBlock = {
       metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: "node.n2" },
       spec: {
         profile: "p",
@@ -238,7 +238,8 @@ export class NodeAgentWorld implements AsyncDisposable {
         ipv6: ["fd00:112:0:1::/64"],
       },
       status: { keys: [{ epoch: 1, publicKey: this.remote.publicKey }] },
-    });
+    };
+    this.client.state.put(ADDRESS_BLOCKS, block);
   }
 
   async removeNode(): Promise<void> {
