@@ -157,7 +157,7 @@ describeOnKernel("a member whose gateway sends anything through its tunnel", () 
     const attacks = hostilities(sound, schema, ["spec"])
       .map((it) => it.object as Gateway)
       .filter((it) => validateValue({ value: it, schema, path: "", resolve: () => undefined }).length === 0);
-    expect(attacks.length).toBeGreaterThan(10);
+    expect(attacks.length).toBeGreaterThanOrEqual(10);
     for (const [count, { spec }] of [sound, sameKey, highPort, ...attacks].entries()) {
       const { metadata } = await world.client.get(GATEWAYS, objectKey(at.namespace, at.name));
       await world.client.update(GATEWAYS, { metadata, spec }).catch(() => {});
