@@ -1,7 +1,7 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
-import { tryParseAddress } from "./netaddr/address.ts";
+import { tryParseAddress } from "#netaddr/address.ts";
 
 /** Bounds connections that any client can open, so that idle ones of one keep no other client out. */
 
