@@ -1,4 +1,5 @@
 import { pino } from "pino";
+import { escapeControls } from "./print.ts";
 
 /** Structured log: a constant message, and fields. Nothing secret goes in either. */
 export interface Logger {
@@ -26,7 +27,9 @@ const SECRET_FIELDS = [
 
 /** JSON lines on standard error. */
 export function createLogger(component: string, level: LogLevel = "info"): Logger {
-  const destination = pino.destination({ fd: 2, sync: true });
+  const output = pino.destination({ fd: 2, sync: true });
+  // Lines are read on terminals, and fields hold text of clusters; JSON itself escapes only a part of what steers one.
+  const destination = { write: (line: string) => output.write(escapeControls(line)) };
   const options = {
     level,
     base: { component },

@@ -1,3 +1,4 @@
+import { printNote, printText } from "@fairlead/base/print.ts";
 import { CommanderError } from "@commander-js/extra-typings";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { nearest } from "@fairlead/base/text.ts";
@@ -27,19 +28,19 @@ export async function runFairlead(argv: readonly string[]): Promise<number> {
   const [name, ...rest] = argv;
   switch (name) {
     case undefined:
-      process.stderr.write(USAGE);
+      printNote(USAGE.trimEnd());
       return MISUSE;
     case "help":
       if (rest.length > 0) return runFairlead([...rest, "--help"]);
-      process.stdout.write(USAGE);
+      printText(USAGE.trimEnd());
       return 0;
     case "--help":
     case "-h":
-      process.stdout.write(USAGE);
+      printText(USAGE.trimEnd());
       return 0;
     case "--version":
     case "-V":
-      process.stdout.write(`fairlead ${VERSION}\n`);
+      printText(`fairlead ${VERSION}`);
       return 0;
     default:
       return run(name, rest);
@@ -54,8 +55,8 @@ async function run(name: string, argv: readonly string[]): Promise<number> {
       [...COMMANDS].flatMap(([it, { hidden }]) => (hidden === true ? [] : it)),
     );
     const meant = like === undefined ? "" : `, did you mean "fairlead ${like}"?`;
-    process.stderr.write(
-      `fairlead: unknown command ${JSON.stringify(name)}${meant || "."} Run "fairlead --help" for a list.\n`,
+    printNote(
+      `fairlead: unknown command ${JSON.stringify(name)}${meant || "."} Run "fairlead --help" for a list.`,
     );
     return MISUSE;
   }
@@ -65,7 +66,7 @@ async function run(name: string, argv: readonly string[]): Promise<number> {
   } catch (error) {
     // What is wrong, or the help that was asked for, has been printed.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : MISUSE;
-    process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
+    printNote(`fairlead ${name}: ${messageOf(error)}`);
     // An interrupted command has set the exit code that shells expect.
     return typeof process.exitCode === "number" && process.exitCode !== 0
       ? process.exitCode

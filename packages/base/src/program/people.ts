@@ -1,3 +1,4 @@
+import { printNote } from "#print.ts";
 import { FleetError, hasCode, messageOf } from "#errors.ts";
 import { createLogger } from "#log.ts";
 import { type RuntimeDeps, systemDeps } from "#deps.ts";
@@ -22,7 +23,7 @@ export async function runForPeople(
   try {
     await body({ deps: systemDeps(createLogger(name, "warn")), signal: stop.signal });
   } catch (error) {
-    process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
+    printNote(`fairlead ${name}: ${messageOf(error)}`);
     process.exitCode = stop.signal.aborted ? 130 : exitCodeOf(error);
   } finally {
     process.off("SIGINT", onSignal);
@@ -32,5 +33,5 @@ export async function runForPeople(
 
 /** A step done that has nothing to say but its name. */
 export function sayStep(step: string): void {
-  process.stderr.write(`${step}\n`);
+  printNote(step);
 }

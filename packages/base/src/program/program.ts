@@ -1,3 +1,4 @@
+import { printNote } from "#print.ts";
 import { closeSync, writeSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import { FleetError, messageOf } from "#errors.ts";
@@ -65,7 +66,7 @@ export async function runProgram(
     await body({ signal: stop.signal, log, ready });
   } catch (error) {
     if (stop.signal.aborted) return;
-    if (process.stderr.isTTY) process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
+    if (process.stderr.isTTY) printNote(`fairlead ${name}: ${messageOf(error)}`);
     else log.error("program failed", { error: messageOf(error) });
     process.exitCode = exitCodeOf(error);
   } finally {

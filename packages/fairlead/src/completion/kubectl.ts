@@ -1,3 +1,4 @@
+import { escapeControls } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
 import { type Place, placesOf, typed } from "./places.ts";
 
@@ -11,7 +12,7 @@ export function command(): unknown {
       const { visibleCommands } = await import("#command-tree.ts");
       // As they were typed: the parser would take flags out.
       const words = process.argv.slice(2).filter((it, at) => at > 0 || it !== "kubectl_complete-fairlead");
-      process.stdout.write(complete(placesOf(await visibleCommands()), words));
+      process.stdout.write(escapeControls(complete(placesOf(await visibleCommands()), words)));
     });
 }
 

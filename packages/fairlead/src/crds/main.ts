@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { HUB_MANAGER, MEMBER_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
 import { Command } from "@commander-js/extra-typings";
 import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
@@ -85,7 +86,7 @@ export function command(): Command {
           flags.output === "json"
             ? renderData({ apiVersion: "v1", kind: "List", items }, "json")
             : items.map((it) => renderData(it, "yaml")).join("\n---\n");
-        process.stdout.write(`${text}\n`);
+        printText(text);
         await Promise.resolve();
       }),
     );

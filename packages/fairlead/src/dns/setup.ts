@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { previewDns, setUpDns, undoDns } from "@fairlead/fleet/cli/dns-setup/setup.ts";
 import type { DnsPlan } from "@fairlead/fleet/cli/dns-setup/plan.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -77,10 +78,10 @@ function parseAddress(text: string): string {
 }
 
 function printPlan({ edits, reloads, hints }: DnsPlan): void {
-  if (edits.length === 0) console.log("nothing to change");
+  if (edits.length === 0) printText("nothing to change");
   for (const { configMap, key, after = "" } of edits)
-    console.log(`# ConfigMap kube-system/${configMap}, ${key}:\n${after}`);
+    printText(`# ConfigMap kube-system/${configMap}, ${key}:\n${after}`);
   if (!reloads && edits.length > 0)
-    console.log("# CoreDNS does not reload by itself: its pods would be restarted");
-  for (const hint of hints) console.log(`# ${hint}`);
+    printText("# CoreDNS does not reload by itself: its pods would be restarted");
+  for (const hint of hints) printText(`# ${hint}`);
 }

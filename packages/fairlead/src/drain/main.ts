@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
 import { drainCluster } from "@fairlead/fleet/cli/fleet/drain.ts";
 import { renderDrain } from "@fairlead/fleet/cli/fleet/render-drain.ts";
@@ -45,7 +46,7 @@ export function command(): Program {
           signal,
         );
         if (wait && result.placements?.some((it) => it.outcome !== "Removed") === true) process.exitCode = 1;
-        console.log(renderDrain(result, flags.output));
+        printText(renderDrain(result, flags.output));
       }),
     );
 }

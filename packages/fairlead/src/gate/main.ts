@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
 import { getRun } from "@fairlead/fleet/cli/updates/actions.ts";
 import { approveGate, listGates, obstacleAfter } from "@fairlead/fleet/cli/updates/gates.ts";
@@ -25,7 +26,7 @@ export function command(): Program {
         const reached = await listGates(hub, flags.run, signal);
         // A name that is wrong is not a run that has reached no gate.
         if (reached.length === 0 && flags.run !== undefined) await getRun(hub, flags.run, signal);
-        console.log(renderGates(reached, flags.output));
+        printText(renderGates(reached, flags.output));
       }),
     );
   gates

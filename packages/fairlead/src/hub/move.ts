@@ -1,3 +1,4 @@
+import { oneLine, printText } from "@fairlead/base/print.ts";
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { readFile } from "node:fs/promises";
@@ -58,7 +59,7 @@ export async function move(flags: Flags): Promise<void> {
     await checkReachable(to, { who: options.to.who, config: configs.to }, deps, signal);
     if (flags.dryRun === true) {
       const steps = await planHubMove(options);
-      if (flags.output === "text") process.stdout.write(steps.map((it) => `${it}\n`).join(""));
+      if (flags.output === "text") printText(steps.map(oneLine).join("\n"));
       else printResult({ steps }, flags.output);
       return;
     }

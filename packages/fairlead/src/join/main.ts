@@ -1,3 +1,4 @@
+import { printNote, printText } from "@fairlead/base/print.ts";
 import { EVERYTHING } from "@fairlead/fleet/authz/applied.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { HEARTBEAT_SECONDS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/defaults.ts";
@@ -131,7 +132,7 @@ export function command(): Program {
         const own = { ...deps, progress, onFinding };
         if (flags.dryRun) {
           const plan = await planJoin(options, own, signal);
-          if (output === "text") process.stdout.write(renderPlan(plan));
+          if (output === "text") printText(renderPlan(plan).trimEnd());
           else printResult(plan, output);
           return;
         }
@@ -213,5 +214,5 @@ function parseOneOf<T extends string>(flag: string, text: string, allowed: reado
 
 function sayFinding({ status, message }: Finding): void {
   const sign = { ok: "✓", warning: "!", failed: "✗", unknown: "?", skipped: "-" }[status];
-  process.stderr.write(`${sign} ${message}\n`);
+  printNote(`${sign} ${message}`);
 }

@@ -1,3 +1,4 @@
+import { printNote, printText } from "@fairlead/base/print.ts";
 import { createInterface } from "node:readline/promises";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -24,13 +25,13 @@ export async function down(options: DownOptions): Promise<void> {
   if (options.all === true && options.yes !== true && names.length > 0 && !(await agrees(root, signal)))
     return;
   for (const name of names) await downOne(root, name, signal);
-  if (names.length === 0) console.log("There is no lab.");
+  if (names.length === 0) printText("There is no lab.");
   leaveUserNamespace(root);
 }
 
 /** Asks for confirmation, with a list of the labs, because a removed lab cannot be restored. */
 async function agrees(root: string, signal: AbortSignal): Promise<boolean> {
-  console.error(renderLabs(readLabs(root, systemClock.now())));
+  printNote(renderLabs(readLabs(root, systemClock.now())));
   if (!process.stdin.isTTY)
     throw new FleetError(
       "OPTION_INVALID",
@@ -51,9 +52,9 @@ async function downOne(root: string, name: string, signal: AbortSignal): Promise
   const removed = await removeLocked(root, name, signal);
   removeIfEmpty(root);
   const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
-  if (removed.processes + removed.namespaces + removed.mounts === 0) console.log(`Lab ${name} is not up.`);
+  if (removed.processes + removed.namespaces + removed.mounts === 0) printText(`Lab ${name} is not up.`);
   else
-    console.log(
+    printText(
       `Lab ${name} is down: ${removed.processes} processes, ${removed.namespaces} namespaces, ${removed.mounts} mounts removed (${seconds} s).`,
     );
 }

@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { join } from "node:path";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { start } from "@fairlead/base/exec.ts";
@@ -34,7 +35,7 @@ export async function kubectl(
 
 export async function kubeconfig(options: EnterOptions): Promise<void> {
   if (await inOwnNamespace()) return;
-  console.log(openLab(options.name).layout.kubeconfig);
+  printText(openLab(options.name).layout.kubeconfig);
 }
 
 /** A shell with KUBECONFIG set and kubectl at hand; in a place's network when one is named. */

@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import * as faults from "@fairlead/lab/faults.ts";
 import { lockLab } from "@fairlead/lab/state.ts";
@@ -15,7 +16,7 @@ export async function kill(target: string, options: FaultOptions): Promise<void>
   using _lock = await lockExisting(options, signal);
   await faults.kill(openLab(options.name), target, signal);
   const named = options.name === DEFAULT_SPEC.name ? "" : `--name ${options.name} `;
-  console.log(`${target} is dead. fairlead lab restore ${named}${target} brings it back.`);
+  printText(`${target} is dead. fairlead lab restore ${named}${target} brings it back.`);
 }
 
 export async function restore(target: string, options: FaultOptions): Promise<void> {
@@ -23,7 +24,7 @@ export async function restore(target: string, options: FaultOptions): Promise<vo
   const signal = untilInterrupted();
   using _lock = await lockExisting(options, signal);
   const wasDead = await faults.restore(openLab(options.name), target, () => {}, signal);
-  console.log(wasDead ? `${target} is back.` : `${target} was not dead.`);
+  printText(wasDead ? `${target} is back.` : `${target} was not dead.`);
 }
 
 /** The lock of a lab that is there: nothing is made for another. */

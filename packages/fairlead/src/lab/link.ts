@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { parseDuration } from "@fairlead/base/duration.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -31,7 +32,7 @@ export async function link(place: string, options: LinkOptions): Promise<void> {
   const isChange = options.reset === true || Object.keys(change).length > 0;
   const wanted = options.reset === true ? change : { ...before, ...change };
   const now = isChange ? await setConditions(lab, found, wanted, signal) : before;
-  console.log(`${found.name}: ${describeConditions(now) || "an ordinary link"}`);
+  printText(`${found.name}: ${describeConditions(now) || "an ordinary link"}`);
 }
 
 function parseChange({ mtu, delay, loss, rate, dropUdp, dropUdpFragments }: LinkOptions): LinkConditions {

@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { statSync } from "node:fs";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { type ListOutput, renderData } from "@fairlead/fleet/cli/output.ts";
@@ -21,9 +22,9 @@ interface LabEntry {
 export async function list({ output }: { readonly output: ListOutput }): Promise<void> {
   if (await inOwnNamespace()) return;
   const labs = readLabs(stateRoot(), systemClock.now());
-  if (output === "json" || output === "yaml") console.log(renderData({ labs }, output));
-  else if (output === "name") for (const { name } of labs) console.log(name);
-  else console.log(labs.length === 0 ? "There is no lab." : renderLabs(labs));
+  if (output === "json" || output === "yaml") printText(renderData({ labs }, output));
+  else if (output === "name") for (const { name } of labs) printText(name);
+  else printText(labs.length === 0 ? "There is no lab." : renderLabs(labs));
 }
 
 export function readLabs(root: string, nowMs: number): readonly LabEntry[] {

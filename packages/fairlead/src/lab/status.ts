@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { type ListOutput, renderData } from "@fairlead/fleet/cli/output.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
 import { describeConditions } from "@fairlead/lab/link/conditions.ts";
@@ -13,7 +14,7 @@ interface StatusOptions {
 export async function status(options: StatusOptions): Promise<void> {
   if (await inOwnNamespace()) return;
   const found = await readLabStatus(openLab(options.name), untilInterrupted());
-  console.log(render(found, options.output));
+  printText(render(found, options.output));
 }
 
 function render(found: LabStatus, output: ListOutput): string {

@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -51,9 +52,9 @@ export async function up(options: UpOptions): Promise<void> {
   const startMs = systemClock.monotonic();
   const lab = await bringUpOrSayWhatToDo(spec, options, signal);
   const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
-  console.log(`Lab ${spec.name} is up: ${describe(lab)} (${seconds} s).`);
+  printText(`Lab ${spec.name} is up: ${describe(lab)} (${seconds} s).`);
   const named = spec.name === DEFAULT_SPEC.name ? "" : ` --name ${spec.name}`;
-  console.log(
+  printText(
     isInUserNamespace()
       ? `  fairlead lab shell${named}    # its addresses answer in there`
       : `  export KUBECONFIG=${lab.layout.kubeconfig}`,
@@ -73,7 +74,7 @@ async function bringUpOrSayWhatToDo(
   const context = labContext();
   try {
     using _lock = await lockLab(context.stateRoot, spec.name, { clock: systemClock, signal });
-    const report = (step: string): void => console.log(`  ${step}`);
+    const report = (step: string): void => printText(`  ${step}`);
     const lab = await bringUp(spec, context, report, signal);
     if (fleet && !spec.bare) await joinMembers(lab, context, report, signal);
     return lab;

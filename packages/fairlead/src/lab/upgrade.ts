@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
@@ -41,8 +42,8 @@ export async function upgrade(cluster: string, options: UpgradeOptions): Promise
     await follow?.(state);
     return state;
   };
-  const report = (step: string): void => console.log(`  ${step}`);
+  const report = (step: string): void => printText(`  ${step}`);
   await upgradeCluster(lab, { cluster, release, parts, drainMs }, { report, changeState }, signal);
   const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
-  console.log(`${cluster} has Kubernetes ${release} (${seconds} s).`);
+  printText(`${cluster} has Kubernetes ${release} (${seconds} s).`);
 }

@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
@@ -40,10 +41,6 @@ import { preflight, type PreflightFlags } from "./preflight.ts";
 /** The code to end with where something is not connected: it differs from that of a command that failed. */
 const UNHEALTHY = 3;
 
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
-}
-
 type WithResult = HubFlags & { readonly output: ResultOutput };
 type WithList = HubFlags & { readonly output: ListOutput };
 
@@ -76,7 +73,7 @@ export function create(name: string, flags: CreateFlags): Promise<void> {
         ? `; nothing changes on any cluster until "fairlead mesh apply ${name}"`
         : "; the hub connects its members";
     deps.progress(`${isNew ? "created" : "changed"} profile ${name}${next}`);
-    if (flags.output !== "text") print(renderProfile(profile, flags.output));
+    if (flags.output !== "text") printText(renderProfile(profile, flags.output));
   });
 }
 
@@ -106,7 +103,7 @@ export function apply(name: string, flags: ApplyFlags): Promise<void> {
     const goal: Goal = flags.rollback === true ? "before" : "selected";
     const plan = planFor(snapshot, profile, goal);
     if (flags.whatIf === true || plan.problems.length > 0)
-      print(renderPlan(plan, snapshot.members, flags.output));
+      printText(renderPlan(plan, snapshot.members, flags.output));
     const checked = { profile, plan, snapshot, flags };
     if (flags.whatIf !== true) return carryOut(context, checked, goal);
     await preflight({ ...checked, isDry: true }, deps, signal);
@@ -129,7 +126,7 @@ async function carryOut({ hub, deps, signal }: HubContext, checked: Checked, goa
     flags.batch === undefined ? undefined : parseWhole("--batch", flags.batch, { min: 1, max: 255 });
   const options = { batch, wait: flags.wait, timeoutMs: parseTimeout(flags.timeout) };
   const done = await applyPlan(hub, { plan, profile, options }, deps, signal);
-  print(flags.output === "text" ? describe(done) : renderProfile(done, flags.output));
+  printText(flags.output === "text" ? describe(done) : renderProfile(done, flags.output));
 }
 
 function describe(profile: ClusterMeshProfile): string {
@@ -156,13 +153,13 @@ function parseTimeout(text: string): number {
 export function list(flags: WithList): Promise<void> {
   return onHub("mesh list", flags, async ({ hub, signal }) => {
     const { items } = await hub.list(CLUSTER_MESH_PROFILES, { signal });
-    print(renderProfiles(items, flags.output));
+    printText(renderProfiles(items, flags.output));
   });
 }
 
 export function show(name: string, flags: WithResult): Promise<void> {
   return onHub("mesh show", flags, async ({ hub, signal }) => {
-    print(renderProfile(await getProfile(hub, name, signal), flags.output));
+    printText(renderProfile(await getProfile(hub, name, signal), flags.output));
   });
 }
 
@@ -177,7 +174,7 @@ export function listMembers(
     const matches = pairs === undefined ? () => true : matcherOfPairs(pairs);
     const labels = new Map(members.map((it) => [it.metadata.name, it.metadata.labels]));
     const rows = memberRows(profile, members).filter((it) => matches(labels.get(it.name)));
-    print(renderMembers(rows, flags.output, clockOfServer(hub, deps.clock).now()));
+    printText(renderMembers(rows, flags.output, clockOfServer(hub, deps.clock).now()));
   });
 }
 
@@ -188,7 +185,7 @@ export function status(name: string, flags: WithResult): Promise<void> {
     const identities = await readIdentities(hub, viewNamespaceOf(profile.metadata.name), signal);
     const facts = { version: VERSION, nowMs, identities };
     const summary = summarizeMesh(profile, await readMesh(hub, signal), facts);
-    print(renderMeshStatus(summary, flags.output, nowMs));
+    printText(renderMeshStatus(summary, flags.output, nowMs));
     if (summary.state !== "Connected") process.exitCode = UNHEALTHY;
   });
 }
@@ -213,7 +210,7 @@ export function remove(
       await applyPlan(hub, { plan, profile, options: { wait: true, timeoutMs } }, deps, signal);
     }
     await hub.delete(CLUSTER_MESH_PROFILES, objectKey(undefined, name), { signal });
-    print(flags.output === "text" ? `deleted profile ${name}` : renderProfile(profile, flags.output));
+    printText(flags.output === "text" ? `deleted profile ${name}` : renderProfile(profile, flags.output));
   });
 }
 
@@ -222,6 +219,6 @@ export function wait(name: string, flags: WithTimeout): Promise<void> {
     const timeoutMs = parseTimeout(flags.timeout);
     const profile = await getProfile(hub, name, signal);
     const done = await untilConnected(hub, profile, { ...deps, timeoutMs }, signal);
-    print(flags.output === "text" ? describe(done) : renderProfile(done, flags.output));
+    printText(flags.output === "text" ? describe(done) : renderProfile(done, flags.output));
   });
 }

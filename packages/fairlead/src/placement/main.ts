@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { readFile } from "node:fs/promises";
 import { Command } from "@commander-js/extra-typings";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -163,7 +164,7 @@ function onHub(
     await using hub = connect(config, deps);
     await checkReachable(hub, { who: "the hub", config }, deps, signal);
     const answer = await ask(hub, { deps, signal });
-    if (answer !== undefined) process.stdout.write(`${printed(answer, output)}\n`);
+    if (answer !== undefined) printText(printed(answer, output));
   });
 }
 

@@ -1,3 +1,4 @@
+import { printNote, printText } from "@fairlead/base/print.ts";
 import { readFile } from "node:fs/promises";
 import { Command, Option } from "@commander-js/extra-typings";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -141,7 +142,7 @@ export function command(): Command {
         if (all === true) await hintAtAnnotation(members, signal);
         const verdicts = all === true ? (["denied", "allowed"] as const) : (["denied"] as const);
         const filter = { verdicts, namespace, pod };
-        const onLine = (line: FlowLine): void => void process.stdout.write(`${renderFlow(line, output)}\n`);
+        const onLine = (line: FlowLine): void => printText(renderFlow(line, output));
         if (follow === true) await followFlows({ clients, filter, deps, onLine }, signal);
         else for (const it of await flowLines({ clients, filter, deps }, signal)) onLine(it);
       }),
@@ -150,7 +151,7 @@ export function command(): Command {
 }
 
 function print(result: object, text: string, output: ResultOutput): void {
-  process.stdout.write(`${output === "text" ? text : renderData(result, output)}\n`);
+  printText(output === "text" ? text : renderData(result, output));
 }
 
 interface Flags {
@@ -197,7 +198,7 @@ async function readAll(
 async function hintAtAnnotation(members: readonly Member[], signal: AbortSignal): Promise<void> {
   for (const { client, who } of members)
     if (!(await logsAllowed(client, signal)))
-      process.stderr.write(
-        `in ${who}, allowed connections are not logged: no namespace has the annotation ${FLOW_LOG_ANNOTATION}: ${FLOW_LOG_ALL}\n`,
+      printNote(
+        `in ${who}, allowed connections are not logged: no namespace has the annotation ${FLOW_LOG_ANNOTATION}: ${FLOW_LOG_ALL}`,
       );
 }

@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
 import { reachHub } from "@fairlead/fleet/cli/fleet/checks/reach.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
@@ -18,7 +19,7 @@ export function command(): Program {
           { server: flags.server, ca: ca === "" ? undefined : ca, timeoutMs: Number(flags.timeout) * 1000 },
           signal,
         );
-        process.stdout.write(`${said}\n`);
+        printText(said);
       }),
     );
 }

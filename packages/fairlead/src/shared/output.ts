@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { Option } from "@commander-js/extra-typings";
 import {
   LIST_OUTPUTS,
@@ -34,5 +35,5 @@ export const logOption = (): OutputOption<LogOutput> =>
 
 /** Prints data to standard output; text for people has been printed to standard error. */
 export function printResult(data: object, output: ResultOutput): void {
-  if (output !== "text") process.stdout.write(`${renderData(data, output)}\n`);
+  if (output !== "text") printText(renderData(data, output));
 }

@@ -6,7 +6,8 @@ export class Screen {
     const isTerminal = process.stdout.isTTY;
     if (isTerminal && this.#lines > 0) process.stdout.write(`\u001B[${this.#lines}A\u001B[0J`);
     else if (this.#lines > 0) process.stdout.write("\n");
-    process.stdout.write(`${text}\n`);
+    printText(text);
     this.#lines = text.split("\n").length;
   }
 }
+import { printText } from "@fairlead/base/print.ts";

@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
 import { renderStatus } from "@fairlead/fleet/cli/fleet/render-status.ts";
 import { findHubProgram } from "@fairlead/fleet/cli/fleet/hub-program.ts";
@@ -51,13 +52,13 @@ export function command(): Program {
         const nowMs = clockOfServer(hub, deps.clock).now();
         if (flags.paths === true) {
           const paths = summarizePaths(snapshot, nowMs);
-          console.log(renderPaths(paths, flags.output, nowMs));
+          printText(renderPaths(paths, flags.output, nowMs));
           if (!arePathsHealthy(paths)) process.exitCode = UNHEALTHY;
           return;
         }
         const program = await findHubProgram(hub, deps, signal);
         const status = { hub: program, ...summarizeFleet(snapshot) };
-        console.log(renderStatus(status, flags.output, nowMs));
+        printText(renderStatus(status, flags.output, nowMs));
         if (!isFleetHealthy(status)) process.exitCode = UNHEALTHY;
       }),
     );

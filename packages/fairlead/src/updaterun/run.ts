@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { readFile } from "node:fs/promises";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import {
@@ -42,10 +43,6 @@ interface DraftFlags extends WithResult {
   readonly stages?: string | undefined;
 }
 
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
-}
-
 async function draftOf(flags: DraftFlags): Promise<RunDraft> {
   const { stages: file } = flags;
   const text = file === undefined ? undefined : await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
@@ -67,7 +64,7 @@ export function plan(name: string | undefined, flags: DraftFlags): Promise<void>
     const { hub, signal } = context;
     const run = name === undefined ? draftRun("new", await draftOf(flags)) : await getRun(hub, name, signal);
     const result = await preview(hub, run, nowOf(context), signal);
-    print(renderPlan(run, result, flags.output));
+    printText(renderPlan(run, result, flags.output));
     if (result.status.status.error !== undefined) process.exitCode = UNHEALTHY;
   });
 }
@@ -94,7 +91,7 @@ export function create(name: string, flags: CreateFlags): Promise<void> {
     });
     const next = flags.start === true ? "it starts" : `start it with "fairlead updaterun start ${name}"`;
     deps.progress(`created run ${name}; ${next}`);
-    if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
+    if (flags.output !== "text") printText(renderRun(run, flags.output, nowOf(context)));
   });
 }
 
@@ -105,7 +102,7 @@ export function act(word: "start" | "resume" | "stop", name: string, flags: With
     const run =
       word === "stop" ? await stopRun(hub, before, signal) : await startRun(hub, before, signal, word);
     deps.progress(`run ${name}: ${word === "stop" ? `it stops${finishing(run)}` : DONE[word]}`);
-    if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
+    if (flags.output !== "text") printText(renderRun(run, flags.output, nowOf(context)));
   });
 }
 
@@ -124,14 +121,14 @@ export function skip(
     const targets = flags.target.map(parseTarget);
     const run = await skipIn(hub, await getRun(hub, name, signal), targets, signal);
     deps.progress(`run ${name}: skipped ${flags.target.join(", ")}${finishing(run)}`);
-    if (flags.output !== "text") print(renderRun(run, flags.output, nowOf(context)));
+    if (flags.output !== "text") printText(renderRun(run, flags.output, nowOf(context)));
   });
 }
 
 export function list(flags: HubFlags & { readonly output: ListOutput }): Promise<void> {
   return onHub("updaterun list", flags, async ({ hub, signal }) => {
     const { items } = await hub.list(UPDATE_RUNS, { signal });
-    print(renderRuns(items, flags.output));
+    printText(renderRuns(items, flags.output));
   });
 }
 
@@ -142,7 +139,7 @@ export function status(
   return onHub("updaterun status", flags, async (context) => {
     const { hub, deps, signal } = context;
     let last = await getRun(hub, name, signal);
-    if (flags.watch !== true) print(renderRun(last, flags.output, nowOf(context)));
+    if (flags.watch !== true) printText(renderRun(last, flags.output, nowOf(context)));
     else {
       const screen = new Screen();
       const show = (run: UpdateRun): boolean => {

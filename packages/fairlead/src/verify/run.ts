@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { type Check, PROBES } from "@fairlead/fleet/cli/verify/probes.ts";
@@ -47,7 +48,7 @@ export async function run(flags: VerifyFlags): Promise<void> {
       { ...deps, progress: sayStep },
       signal,
     );
-    process.stdout.write(`${renderVerification(verification, flags.output)}\n`);
+    printText(renderVerification(verification, flags.output));
     if (summarize(verification.results).failed > 0) process.exitCode = UNHEALTHY;
   });
 }

@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -38,7 +39,7 @@ export function command(): Program {
       runForPeople("version", async ({ deps, signal }) => {
         const client: Versions = { client: { version: VERSION } };
         const versions = asksHub(flags) ? await ofFleet(flags, deps, signal) : client;
-        console.log(renderVersions(versions ?? client, flags.output));
+        printText(renderVersions(versions ?? client, flags.output));
       }),
     );
 }

@@ -1,3 +1,5 @@
+import { escapeControls, oneLine } from "@fairlead/base/print.ts";
+
 /** Tables as kubectl prints them: padded columns, upper-case heads, no borders, nothing behind the last column. */
 
 export interface Column<Row> {
@@ -6,7 +8,10 @@ export interface Column<Row> {
 }
 
 export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
-  const cells = [columns.map((it) => it.head), ...rows.map((row) => columns.map((it) => it.cell(row)))];
+  const cells = [
+    columns.map((it) => it.head),
+    ...rows.map((row) => columns.map((it) => oneLine(escapeControls(it.cell(row))))),
+  ];
   const widths = columns.map((_, at) => Math.max(...cells.map((line) => line[at]?.length ?? 0)));
   return cells
     .map((line) =>

@@ -1,10 +1,11 @@
+import { joinLines } from "@fairlead/base/print.ts";
 import { renderData, type ResultOutput } from "../output.ts";
 import type { DrainResult } from "./drain.ts";
 import type { PlacementDrain } from "./drain-placements.ts";
 
 export function renderDrain(result: DrainResult, output: ResultOutput): string {
   if (output !== "text") return renderData(result, output);
-  return [...sentences(result), ...ofPlacements(result)].join("\n");
+  return joinLines([...sentences(result), ...ofPlacements(result)]);
 }
 
 function sentences({ cluster, mode, carriedOutBy, servedOnlyHere }: DrainResult): string[] {

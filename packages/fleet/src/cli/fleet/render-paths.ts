@@ -1,3 +1,4 @@
+import { joinLines, oneLine } from "@fairlead/base/print.ts";
 import { type ListOutput, renderData } from "../output.ts";
 import { type Column, renderAge, renderTable } from "../table.ts";
 import type { ClusterPath, TunnelStatus } from "./paths.ts";
@@ -9,7 +10,7 @@ export function renderPaths(paths: readonly ClusterPath[], output: ListOutput, n
     case "yaml":
       return renderData({ paths }, output);
     case "name":
-      return paths.map((it) => `${it.from}/${it.to}`).join("\n");
+      return joinLines(paths.map((it) => `${it.from}/${it.to}`));
     case "text":
     case "wide":
       if (paths.length === 0)
@@ -18,7 +19,7 @@ export function renderPaths(paths: readonly ClusterPath[], output: ListOutput, n
         output === "text"
           ? renderTable(clusterColumns(nowMs), paths)
           : renderTable(tunnelColumns(nowMs), paths.flatMap(rowsOf)),
-        ...silentMembers(paths),
+        ...silentMembers(paths).map(oneLine),
       ].join("\n");
     default:
       return output satisfies never;

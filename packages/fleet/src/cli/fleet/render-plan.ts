@@ -1,3 +1,4 @@
+import { joinLines } from "@fairlead/base/print.ts";
 import type { JoinPlan } from "./join.ts";
 import type { Change } from "./steps.ts";
 
@@ -18,5 +19,5 @@ export function renderPlan({ steps }: JoinPlan): string {
       return `  ${VERBS[verb]} ${kind} ${name} in ${cluster}${more}`;
     }),
   ]);
-  return `${lines.join("\n")}\nNothing was changed.\n`;
+  return `${joinLines(lines)}\nNothing was changed.\n`;
 }

@@ -1,3 +1,4 @@
+import { joinLines, oneLine } from "@fairlead/base/print.ts";
 import { type ListOutput, renderData } from "../output.ts";
 import { type Column, renderAge, renderTable } from "../table.ts";
 import type { HubProgram } from "./hub-program.ts";
@@ -10,7 +11,7 @@ export function renderStatus(status: FleetStatus, output: ListOutput, nowMs: num
     case "yaml":
       return renderData(status, output);
     case "name":
-      return names(status).join("\n");
+      return joinLines(names(status));
     case "text":
       return tables(status, false, nowMs);
     case "wide":
@@ -76,9 +77,9 @@ function hubPart(hub: HubProgram, age: (at: string | undefined) => string): stri
   wrote. Install the chart fairlead-hub, or check that its pods run.`;
 }
 
-/** Lines with a head; what members write may hold characters by which terminals are steered. */
+/** Lines with a head. */
 function section(head: string, lines: readonly string[]): string[] {
-  const plain = new Set(lines.map((it) => it.replaceAll(/\p{Cc}/gu, " ")));
+  const plain = new Set(lines.map(oneLine));
   return plain.size === 0 ? [] : [[head, ...plain].join("\n")];
 }
 

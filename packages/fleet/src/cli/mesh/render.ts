@@ -1,3 +1,4 @@
+import { joinLines, oneLine } from "@fairlead/base/print.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { formatMemberSelector } from "#domain/member-selector.ts";
@@ -58,13 +59,13 @@ export function renderPlan(plan: MeshPlan, members: readonly MemberCluster[], ou
   const columns = rows.some((it) => it.errorMessage !== undefined) ? [...WHAT_IF, ERROR_MESSAGE] : WHAT_IF;
   const parts = [rows.length === 0 ? "The profile selects no members." : renderTable(columns, rows)];
   if (plan.settings.length > 0)
-    parts.push(`Settings that change for all members: ${plan.settings.join(", ")}`);
+    parts.push(oneLine(`Settings that change for all members: ${plan.settings.join(", ")}`));
   const hints = plan.settings.flatMap((it) => HINTS[it] ?? []);
   if (hints.length > 0) hints.push(LISTED);
   parts.push(...hints);
   if (plan.changes.length > 0) parts.push(renderTable(CHANGES, plan.changes));
   if (plan.problems.length > 0)
-    parts.push(`The plan cannot be applied:\n${plan.problems.map((it) => `  ${it}`).join("\n")}`);
+    parts.push(`The plan cannot be applied:\n${joinLines(plan.problems.map((it) => `  ${it}`))}`);
   else if (plan.changes.length === 0) parts.push("Nothing changes.");
   else parts.push(`Plan ${plan.target.operation}: ${plan.changes.length} objects change.`);
   return parts.join("\n\n");
@@ -132,7 +133,7 @@ const WIDE: readonly Column<ProfileRow>[] = [
 export function renderProfiles(profiles: readonly ClusterMeshProfile[], output: ListOutput): string {
   const rows = profiles.map(rowOf).toSorted((a, b) => byNaturalText(a.name, b.name));
   if (output === "json" || output === "yaml") return renderData({ profiles: rows }, output);
-  if (output === "name") return rows.map((it) => `clustermeshprofile.fairlead.dev/${it.name}`).join("\n");
+  if (output === "name") return joinLines(rows.map((it) => `clustermeshprofile.fairlead.dev/${it.name}`));
   if (rows.length === 0)
     return 'The fleet has no ClusterMeshProfile. Run "fairlead mesh create NAME" to make one.';
   return renderTable(output === "wide" ? [...PROFILES, ...WIDE] : PROFILES, rows);
@@ -154,9 +155,9 @@ export function renderProfile(profile: ClusterMeshProfile, output: ResultOutput)
     ["Version", row.version],
     ["Error", row.error],
   ];
-  return lines
-    .flatMap(([head, text]) => (text === undefined ? [] : [`${`${head}:`.padEnd(15)}${text}`]))
-    .join("\n");
+  return joinLines(
+    lines.flatMap(([head, text]) => (text === undefined ? [] : [`${`${head}:`.padEnd(15)}${text}`])),
+  );
 }
 
 export interface MemberRow {
@@ -179,7 +180,7 @@ export function memberRows(profile: ClusterMeshProfile, members: readonly Member
 export function renderMembers(rows: readonly MemberRow[], output: ListOutput, nowMs: number): string {
   if (output === "json" || output === "yaml") return renderData({ members: rows }, output);
   if (output === "name")
-    return rows.map((it) => `membercluster.cluster.kubernetes-fleet.io/${it.name}`).join("\n");
+    return joinLines(rows.map((it) => `membercluster.cluster.kubernetes-fleet.io/${it.name}`));
   if (rows.length === 0) return "The profile has no members, and selects none.";
   const columns: readonly Column<MemberRow>[] = [
     { head: "NAME", cell: (it) => it.name },

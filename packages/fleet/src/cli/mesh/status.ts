@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import type { ClusterMeshProfile, MeshState } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { CUT_OFF_ANNOTATION, PROPAGATION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -171,9 +172,9 @@ export function renderMeshStatus(status: MeshStatus, output: ResultOutput, nowMs
     { head: "ERROR", cell: (it) => it.error ?? "-" },
   ];
   return [
-    head,
+    oneLine(head),
     ...(members.length === 0 ? [] : [renderTable(columns, members)]),
-    ...problems.map((it) => `  ${it}`),
+    ...problems.map((it) => `  ${oneLine(it)}`),
   ].join("\n");
 }
 

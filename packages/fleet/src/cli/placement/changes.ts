@@ -1,3 +1,4 @@
+import { joinLines } from "@fairlead/base/print.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -46,12 +47,12 @@ function fieldOf({ path, valueInMember, valueInHub }: PatchDetail) {
 const SIGNS = { add: "+", change: "~", remove: "-" } as const;
 
 export function renderChanges(changes: readonly ObjectChange[]): string {
-  return changes
-    .flatMap(({ change, resource, fields = [] }) => [
+  return joinLines(
+    changes.flatMap(({ change, resource, fields = [] }) => [
       `${SIGNS[change]} ${nameOf(resource)}`,
       ...fields.map(({ path, from, to }) => `    ${path}: ${from ?? "(absent)"} -> ${to ?? "(absent)"}`),
-    ])
-    .join("\n");
+    ]),
+  );
 }
 
 export function nameOf({ kind, namespace, name }: ResourceIdentifier): string {

@@ -1,3 +1,4 @@
+import { joinLines } from "@fairlead/base/print.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { inParallel } from "@fairlead/base/parallel.ts";
 import { byText } from "@fairlead/base/text.ts";
@@ -85,7 +86,7 @@ function isTrimmed({ status }: Work): boolean {
 
 export function renderClusterDetails(all: readonly ClusterDetails[]): string {
   if (all.length === 0) return "No cluster reports an object that failed, drifted or differs.";
-  return all.flatMap(renderCluster).join("\n");
+  return joinLines(all.flatMap(renderCluster));
 }
 
 function renderCluster({ cluster, trimmed, ...details }: ClusterDetails): string[] {

@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -72,7 +73,9 @@ export function renderDiff({ from, to, changes, clusters }: PlacementDiff): stri
   const count = (kind: ObjectChange["change"]): number => changes.filter((it) => it.change === kind).length;
   const moved = clusters.length === 0 ? "no cluster" : clusters.join(", ");
   return [
-    `From ${from} to ${to}: ${count("add")} added, ${count("change")} changed, ${count("remove")} removed; on ${moved}`,
+    oneLine(
+      `From ${from} to ${to}: ${count("add")} added, ${count("change")} changed, ${count("remove")} removed; on ${moved}`,
+    ),
     renderChanges(changes),
   ].join("\n");
 }

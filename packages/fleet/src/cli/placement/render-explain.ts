@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import type { ClusterExplanation } from "#placement/scheduling/explain.ts";
 import { type Column, renderTable } from "../table.ts";
 import type { PlacementExplanation } from "./explain.ts";
@@ -6,7 +7,7 @@ import type { PlacementExplanation } from "./explain.ts";
 export function renderExplain(it: PlacementExplanation): string {
   const [only, ...others] = it.clusters;
   const body = only !== undefined && others.length === 0 ? renderCluster(only) : renderClusters(it);
-  return [...headOf(it), "", body].join("\n");
+  return [...headOf(it).map(oneLine), "", body].join("\n");
 }
 
 function headOf({
@@ -53,7 +54,7 @@ function renderClusters({ clusters, isWhatIf }: PlacementExplanation): string {
 }
 
 function renderCluster({ cluster, isPicked, reason, plugins }: ClusterExplanation): string {
-  const head = `${cluster} is ${isPicked ? "picked" : "not picked"}: ${reason}`;
+  const head = oneLine(`${cluster} is ${isPicked ? "picked" : "not picked"}: ${reason}`);
   if (plugins.length === 0) return head;
   const table = renderTable(
     [

@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -142,5 +143,5 @@ export function renderRollback({ to, dryRun, changes }: Rollback): string {
   const head = dryRun
     ? `Snapshot ${to} would be restored on the hub (nothing is written):`
     : `Snapshot ${to} restored on the hub:`;
-  return [head, renderChanges(changes), ...notes].join("\n");
+  return [head, renderChanges(changes), ...notes.map(oneLine)].join("\n");
 }

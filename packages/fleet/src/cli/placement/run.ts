@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { defined } from "@fairlead/base/defined.ts";
@@ -85,8 +86,8 @@ export function renderRun({ kind, namespace, name, spec, status }: RunReport, no
   );
   const age = (it: RowOf<typeof rows>): string => ageOf(it, nowMs);
   return [
-    `${kind} ${full}: ${what}`,
-    `${said.reason}: ${said.message}`,
+    oneLine(`${kind} ${full}: ${what}`),
+    oneLine(`${said.reason}: ${said.message}`),
     ...(stages.length === 0 ? [] : ["", renderStages(stages)]),
     ...(rows.length === 0
       ? []

@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
@@ -59,7 +60,7 @@ export function renderStatus(report: PlacementReport): string {
     return `${kind} ${objectKey(namespace, name)} has no status yet: is "fairlead hub" running?`;
   const details = detailLines(report);
   return [
-    headline(report),
+    oneLine(headline(report)),
     "",
     renderConditions(conditions),
     ...(placementStatuses.length === 0 ? [] : ["", renderClusters(placementStatuses)]),
@@ -82,7 +83,7 @@ function detailLines({ namespace, name, status, details }: PlacementReport): str
   const of = namespace === undefined ? name : `${name} -n ${namespace}`;
   const hint = `Not all is shown: fairlead placement status ${of} --details`;
   return [
-    ...placementStatuses.flatMap(renderDetails),
+    ...placementStatuses.flatMap(renderDetails).map(oneLine),
     ...(placementStatuses.some(isShortened) ? [hint] : []),
   ];
 }

@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { POLICY_KINDS, type PolicyKind } from "#policy/compile/compile.ts";
@@ -97,6 +98,6 @@ function keyOf({
 export function renderDiff({ refusals, ...comparison }: PolicyDiff): string {
   return [
     ...renderComparison(comparison),
-    ...refusals.map((it) => `${it.policy} ${it.field}: ${it.reason} (${it.effect})`),
+    ...refusals.map((it) => oneLine(`${it.policy} ${it.field}: ${it.reason} (${it.effect})`)),
   ].join("\n");
 }

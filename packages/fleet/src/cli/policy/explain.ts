@@ -1,3 +1,4 @@
+import { joinLines } from "@fairlead/base/print.ts";
 import type { Flow, Traffic, Verdict } from "#policy/enforced.ts";
 import type { CompiledPolicy, Way } from "#policy/model.ts";
 import { addressesOf, type End, trafficText } from "./ends.ts";
@@ -124,11 +125,11 @@ function reasonOf(
 }
 
 export function renderExplanation(it: Explanation): string {
-  return [
+  return joinLines([
     `${it.verdict}: ${it.traffic} from ${it.from} to ${it.to}`,
     ...renderEnd("egress", it.from, it.egress),
     ...renderEnd("ingress", it.to, it.ingress),
-  ].join("\n");
+  ]);
 }
 
 function renderEnd(

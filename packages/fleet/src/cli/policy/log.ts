@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import { FLOW_LOG_ALL, FLOW_LOG_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { FLOW_REASONS, type FlowEnd, type FlowRecord, parseFlow } from "#domain/flow-record.ts";
 import { abortError } from "@fairlead/base/clock.ts";
@@ -146,7 +147,9 @@ export function renderFlow(line: FlowLine, output: LogOutput): string {
     ...(rule === undefined ? [] : [rule]),
   ];
   const times = count === 1 ? "" : ` (${count} times)`;
-  return `${time} ${verdict} at ${direction}: ${endText(from)} -> ${endText(to)} ${protocol} ${port}: ${by.join(" ")}${times}`;
+  return oneLine(
+    `${time} ${verdict} at ${direction}: ${endText(from)} -> ${endText(to)} ${protocol} ${port}: ${by.join(" ")}${times}`,
+  );
 }
 
 function endText({ address, cluster, namespace, pod }: FlowEnd): string {

@@ -1,3 +1,4 @@
+import { joinLines } from "@fairlead/base/print.ts";
 import type {
   Gate,
   MemberUpdateStatus,
@@ -53,7 +54,7 @@ export function renderRun(run: UpdateRun, output: ResultOutput, nowMs: number): 
       ...noGroupLine(membersInNoGroup),
     ]),
   ];
-  return lines.join("\n");
+  return joinLines(lines);
 }
 
 function noGroupLine(names: readonly string[]): string[] {
@@ -135,7 +136,7 @@ export function renderPlan(run: UpdateRun, { status, verdicts, notes }: Plan, ou
       ...plannedGates(stage.afterGates, "after"),
     ]),
   ]);
-  return [
+  return joinLines([
     titleOf(run),
     ...indent([
       ...(error === undefined ? [] : [`cannot start: ${error.message}`]),
@@ -143,7 +144,7 @@ export function renderPlan(run: UpdateRun, { status, verdicts, notes }: Plan, ou
       ...noGroupLine(status.membersInNoGroup ?? []),
       ...notes.map((it) => `note: ${it}`),
     ]),
-  ].join("\n");
+  ]);
 }
 
 function limits({
@@ -163,7 +164,7 @@ const RUN_COLUMNS: readonly Column<UpdateRun>[] = [
 ];
 
 export function renderRuns(runs: readonly UpdateRun[], output: ListOutput): string {
-  if (output === "name") return runs.map((it) => it.metadata.name).join("\n");
+  if (output === "name") return joinLines(runs.map((it) => it.metadata.name));
   if (output === "json" || output === "yaml") return renderData(runs, output);
   return runs.length === 0 ? "there are no update runs" : renderTable(RUN_COLUMNS, runs);
 }
@@ -180,7 +181,7 @@ const GATE_COLUMNS: readonly Column<Gate>[] = [
 ];
 
 export function renderGates(gates: readonly Gate[], output: ListOutput): string {
-  if (output === "name") return gates.map((it) => it.metadata.name).join("\n");
+  if (output === "name") return joinLines(gates.map((it) => it.metadata.name));
   if (output === "json" || output === "yaml") return renderData(gates, output);
   return gates.length === 0 ? "there are no gates" : renderTable(GATE_COLUMNS, gates);
 }

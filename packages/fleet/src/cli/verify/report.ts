@@ -1,3 +1,4 @@
+import { oneLine } from "@fairlead/base/print.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 import { renderData } from "../output.ts";
 import { type Column, renderTable } from "../table.ts";
@@ -45,9 +46,9 @@ export function renderVerification(verification: Verification, output: VerifyOut
   }
 }
 
-/** Other clusters have a say in it: what could steer a terminal, or has no form in XML 1.0, becomes a space. */
+/** Other clusters have a say in the detail: characters that steer a terminal, or have no form in XML 1.0, become spaces. */
 function plainResult(result: Result): Result {
-  return { ...result, detail: result.detail.replaceAll(/\p{Cc}/gu, " ") };
+  return { ...result, detail: result.detail.replaceAll(/[\p{Cc}\p{Cf}]/gu, " ") };
 }
 
 function byPlace(a: Result, b: Result): number {
@@ -84,7 +85,7 @@ function renderText(results: readonly Result[]): string {
   const { pairs, pairsPassed, checks, skipped } = summarize(results);
   return [
     renderTable(columns, rows),
-    ...(failed.length === 0 ? [] : ["", ...failed.map(sentence)]),
+    ...(failed.length === 0 ? [] : ["", ...failed.map((it) => oneLine(sentence(it)))]),
     "",
     `${pairsPassed} of ${pairs} ordered pairs of clusters pass; ${checks} checks, ${failed.length} failed, ${skipped} skipped`,
   ].join("\n");
@@ -150,5 +151,5 @@ function testCase({ from, to, check, family, status, ms, detail }: Result): stri
 const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
 function xml(text: string): string {
-  return text.replaceAll(/[&<>"]/g, (it) => ENTITIES[it] ?? it);
+  return oneLine(text).replaceAll(/[&<>"]/g, (it) => ENTITIES[it] ?? it);
 }
