@@ -1,3 +1,4 @@
+import { printText } from "@fairlead/base/print.ts";
 import * as boots from "@fairlead/lab/reboot.ts";
 import { openLab, untilInterrupted } from "./context.ts";
 import { lockExisting } from "./faults.ts";
@@ -22,8 +23,8 @@ export async function reboot(node: string, options: Options): Promise<void> {
       drains: options.drain === true,
       loadsRules: options.restore,
     },
-    (step) => console.log(`  ${step}`),
+    (step) => printText(`  ${step}`),
     signal,
   );
-  console.log(`${node} has booted.`);
+  printText(`${node} has booted.`);
 }
