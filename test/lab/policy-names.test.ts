@@ -88,10 +88,7 @@ const OTHERS = {
   metadata: { namespace: "y", name: "names" },
   spec: {
     endpointSelector: {},
-    egress: [
-      { toEntities: ["cluster"] },
-      { toFQDNs: [{ matchPattern: "*.example.com" }, { matchName: "web.example.com" }] },
-    ],
+    egress: [{ toEntities: ["cluster"] }, { toFQDNs: [{ matchPattern: "h*.example.com" }] }],
   },
 };
 

@@ -349,10 +349,12 @@ export class PolicyWorld implements AsyncDisposable {
         `route add 10.244.${other}.0/24 via 192.0.2.${other}`,
         `route add fd00:244:0:${other}::/64 via 2001:db8::${other}`,
       ]);
-    for (const number of NODE_NUMBERS)
+    for (const number of NODE_NUMBERS) {
+      // In a parallel network, pods of the first node are in the namespace of the second one, too.
+      const nets = this.#mode === "parallel" && number === 1 ? NODE_NUMBERS : [number];
       this.client.seed(NODES, {
         metadata: { name: nodeName(number), labels: { number: `${number}` } },
-        spec: { podCIDRs: [`10.244.${number}.0/24`, `fd00:244:0:${number}::/64`] },
+        spec: { podCIDRs: nets.flatMap((it) => [`10.244.${it}.0/24`, `fd00:244:0:${it}::/64`]) },
         status: {
           addresses: [`192.0.2.${number}`, `2001:db8::${number}`].map((address) => ({
             type: "InternalIP" as const,
@@ -360,6 +362,7 @@ export class PolicyWorld implements AsyncDisposable {
           })),
         },
       });
+    }
   }
 
   async #addPod(pod: WorldPod, number: number): Promise<void> {
