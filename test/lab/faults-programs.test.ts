@@ -1,7 +1,7 @@
 /** Flows that continue while programs of a fleet die, hang or lose their state, and users delete what the programs created. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Pod, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -98,6 +98,9 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
       const unheard = MEMBERS.map((it) => world.checker.mark("unheard", it));
       const managed = world.checker.mark("unmanaged", IMPORTER);
       await world.scale(ONE, 1);
+      // A pod that terminates serves for a while yet.
+      const isHello = ({ metadata }: Pod): boolean => metadata.labels?.["app"] === HELLO.name;
+      await eventually(await world.lab.client(ONE), PODS, (pods) => pods.filter(isHello).length === 1);
       await revive(world.lab, `${IMPORTER}/member`);
       managed();
       await world.checker.untilAnsweredBy(EXPORTERS);
