@@ -75,9 +75,9 @@ it("a program that cannot start reports it on a terminal in plain text", async (
 
 describe("version", () => {
   const version = async (...argv: readonly string[]) => {
-    const printed = vi.spyOn(console, "log").mockClear().mockReturnValue();
+    const printed = vi.spyOn(process.stdout, "write").mockClear().mockReturnValue(true);
     const { code, said } = await run("version", ...argv);
-    return { code, said, printed: printed.mock.calls.flat().join("\n") };
+    return { code, said, printed: printed.mock.calls.map(([text]) => String(text).trimEnd()).join("\n") };
   };
 
   it("prints the version of the client alone if there is no kubeconfig", async () => {
