@@ -2,8 +2,17 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
-import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import {
+  ACCEPTED_NODE_RANGES,
+  HUB_SECRET,
+  NODE_RANGES,
+  SERVICE_RANGES,
+} from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import {
   ADDRESS_BLOCKS,
   type Gateway,
@@ -225,5 +234,55 @@ describe.each(["policies and controllers", "controllers alone"])("a hostile memb
     expect(addressesOf(imported)).toEqual([...pods.values()].toSorted());
     fleet.hubProgram.start();
     await asM.mergePatch(ENDPOINT_SLICE_EXPORTS, keyOf(own!), { spec: { endpoints: endpoints.slice(0, 1) } });
+  });
+});
+
+describe("a hostile member's candidates", () => {
+  it("never are Services and nodes of others, whatever it reports of its own nodes, and it sees why", async () => {
+    await hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "a"), {
+      metadata: { annotations: { [SERVICE_RANGES]: "10.96.0.0/12" } },
+    });
+    await addNode(fleet.client("a"), "n2", { address: "192.168.40.1" });
+    await eventuallyOne(
+      hub(),
+      MEMBER_CLUSTERS,
+      objectKey(undefined, "a"),
+      (it) => it.metadata.annotations?.[ACCEPTED_NODE_RANGES]?.includes("192.168.40.0/24") === true,
+    );
+    const value = "10.96.0.0/24,10.80.0.0/24";
+    const properties = { [NODE_RANGES]: { value, observationTime: "2026-01-01T00:00:00Z" } };
+    const own = objectKey(MAILBOX, "m");
+    await asM.mergePatch(
+      INTERNAL_MEMBER_CLUSTERS,
+      own,
+      { status: { properties } },
+      { subresource: "status" },
+    );
+    await eventuallyOne(
+      hub(),
+      MEMBER_CLUSTERS,
+      objectKey(undefined, "m"),
+      (it) => it.status?.properties?.[NODE_RANGES]?.value === "10.80.0.0/24,10.96.0.0/24",
+    );
+    const at = (address: string, type: "private" | "public" | "reflexive" = "private") => ({ type, address });
+    const real = [at("10.80.0.1"), at("8.8.8.8", "reflexive")];
+    const hostile = [at("10.96.0.1"), at("10.96.0.10", "reflexive"), at("192.168.40.1"), at("127.0.0.1")];
+    await asM.mergePatch(GATEWAYS, OWN, { spec: { candidates: [...hostile, ...real] } });
+    const shownAs = await eventuallyOne(
+      hub(),
+      GATEWAYS,
+      objectKey(VIEW, "m-0"),
+      ({ spec }) => spec.candidates?.some((it) => it.address === "10.80.0.1") === true,
+    );
+    expect(shownAs.spec.candidates).toEqual(real);
+    const { status } = await eventuallyOne(
+      hub(),
+      GATEWAYS,
+      OWN,
+      (it) => it.status?.conditions?.[0]?.message.includes("4 of 6 candidates cannot be used") === true,
+    );
+    const message = status?.conditions?.[0]?.message;
+    expect(message).toContain('"10.96.0.1" is in the network of the Services of member a');
+    expect(message).toContain('"192.168.40.1" is in a network of the nodes of member a');
   });
 });

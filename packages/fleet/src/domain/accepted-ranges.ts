@@ -6,7 +6,6 @@ import {
   parsePrefix,
   type Prefix,
   prefixOf,
-  tryParsePrefix,
 } from "@fairlead/base/netaddr/prefix.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
@@ -17,7 +16,7 @@ import {
   POD_RANGES,
   SERVICE_RANGES,
 } from "#api/fairlead.dev/names.ts";
-import { formatRanges, listedRanges } from "./ranges.ts";
+import { formatRanges, grantedRanges, listedRanges } from "./ranges.ts";
 
 /** The ranges that count although only a member's agent reports them: trust on first use, within bounds. Pure. */
 
@@ -119,9 +118,7 @@ const TAKEN = [
 function takenBy({ metadata: { annotations } }: MemberCluster): Prefix[] {
   return TAKEN.flatMap((name) =>
     name === GRANTED_CIDRS_ANNOTATION
-      ? (annotations?.[name] ?? "")
-          .split(",")
-          .flatMap((it) => tryParsePrefix(it.trim(), { hostBits: "clear" }) ?? [])
+      ? grantedRanges(annotations?.[name])
       : listedRanges(annotations?.[name]),
   );
 }

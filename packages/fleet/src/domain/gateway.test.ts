@@ -1,8 +1,7 @@
 import { createPublicKey, diffieHellman, generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import type { Gateway, GatewayCandidate } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { findGatewayProblem, gatewayName, isPublicKey, usableCandidates } from "./gateway.ts";
+import type { Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { findGatewayProblem, gatewayName, isPublicKey } from "./gateway.ts";
 
 function newKey(): string {
   const { x } = generateKeyPairSync("x25519").publicKey.export({ format: "jwk" });
@@ -99,33 +98,5 @@ describe("a gateway", () => {
     expect(problem).toContain(field);
     expect(problem).toContain(found);
     expect(problem?.length).toBeLessThan(300);
-  });
-});
-
-describe("candidates", () => {
-  const network = ["10.112.0.0/12", "fd12:3456:789a::/48"].map((it) => parsePrefix(it));
-
-  it("that lead nowhere, to many hosts or into the network itself are left out, and so are repeated ones", () => {
-    const candidate = (address: unknown, more: object = {}): GatewayCandidate =>
-      ({ type: "public", address, ...more }) as GatewayCandidate;
-    const good = [candidate("192.168.1.1"), candidate("8.8.8.8", { basePort: 1024 }), candidate("2600::1")];
-    const bad = [
-      "127.0.0.1",
-      "169.254.1.1",
-      "255.255.255.255",
-      "::ffff:8.8.4.4",
-      "fe80::1",
-      "224.0.0.1",
-      "10.113.0.1",
-      "fd12:3456:789a:1::1",
-      "host.example",
-      7,
-    ].map((it) => candidate(it));
-    const wrong = [
-      candidate("8.8.4.4", { basePort: 0 }),
-      candidate("8.8.8.8", { basePort: 53 }),
-      candidate("8.8.4.4", { type: "x" }),
-    ];
-    expect(usableCandidates([...good, ...bad, ...wrong, ...good], network)).toEqual(good);
   });
 });

@@ -1,10 +1,8 @@
 import { sameJson } from "@fairlead/base/json.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { containsAddress, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
-import { isSpecialPurpose } from "@fairlead/base/netaddr/special-purpose.ts";
 import {
   type Gateway,
-  type GatewayCandidate,
   MAX_BASE_PORT,
   MAX_KEY_EPOCH,
   MAX_ORDINAL,
@@ -51,7 +49,6 @@ export function isReachChanged({ before, after }: Change<Gateway>): boolean {
 /** As in the CRD, which an older hub may not have. */
 const MAX_KEYS = 2;
 const MAX_CANDIDATES = 16;
-const TYPES = new Set(["private", "public", "reflexive"]);
 
 /** Points of small order, and what is congruent to zero: a tunnel with such a key has no secret. Source: RFC 7748, section 6.1. */
 const WEAK_KEYS = new Set([
@@ -111,34 +108,8 @@ function findKeyProblem(keys: NonNullable<Gateway["spec"]["keys"]>): string | un
   return undefined;
 }
 
-function isBasePort(value: number): boolean {
+export function isBasePort(value: number): boolean {
   return isPortNumber(value) && value >= MIN_BASE_PORT && value <= MAX_BASE_PORT;
-}
-
-/**
- * The candidates that other gateways may try, each once: none of them leads to the sender itself, to many hosts, or through
- * the network that the tunnels make.
- *
- * @param within - The prefixes of that network.
- */
-export function usableCandidates(
-  candidates: readonly GatewayCandidate[],
-  within: readonly Prefix[],
-): GatewayCandidate[] {
-  const seen = new Set<string>();
-  return candidates.flatMap(({ type, address: text, basePort }) => {
-    const address = typeof text === "string" ? tryParseAddress(text) : undefined;
-    const isUsable =
-      address !== undefined &&
-      TYPES.has(type) &&
-      !isSpecialPurpose(address) &&
-      !within.some((it) => containsAddress(it, address)) &&
-      (basePort === undefined || isBasePort(basePort));
-    const key = `${address} ${basePort}`;
-    if (!isUsable || seen.has(key)) return [];
-    seen.add(key);
-    return [{ type, address: text, ...(basePort === undefined ? {} : { basePort }) }];
-  });
 }
 
 /** Whether it is an IPv4 address of the network that the tunnels make. */

@@ -58,6 +58,11 @@ export function listedRanges(text = ""): readonly Prefix[] {
   return text.length > MAX_TEXT ? [] : readRanges(text.split(","));
 }
 
+/** Parses the annotation by which an administrator grants networks. */
+export function grantedRanges(text = ""): readonly Prefix[] {
+  return text.split(",").flatMap((it) => tryParsePrefix(it.trim(), { hostBits: "clear" }) ?? []);
+}
+
 /**
  * What of `texts` is to be kept. What was observed before stays as it is.
  *

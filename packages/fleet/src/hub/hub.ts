@@ -121,7 +121,7 @@ function createControllers(
       : [
           createMembership({ ...parts, leases, options }),
           createIdentity(parts),
-          createMesh(parts),
+          createMesh({ ...parts, servers: options.servers }),
           createIdentities(parts),
           createUpdateRuns({ ...parts, compile: compileRule }),
           createUpgradeProfiles(parts),

@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { candidateChecks } from "#domain/gateway-candidates.ts";
 import { planGateways } from "./plan-gateways.ts";
 
 const KEYS = Array.from({ length: 6 }, () => {
@@ -28,6 +29,7 @@ const plan = (all: readonly Gateway[], shown: ReturnType<typeof planGateways>["s
     reported: all,
     shown: new Map(shown.map(({ name, spec }) => [name, { metadata: { name }, spec }])),
     networkOf: () => NETWORK,
+    checkOf: candidateChecks([], []),
   });
 const names = ({ shown }: ReturnType<typeof planGateways>) => shown.map((it) => it.name).toSorted();
 const reasons = ({ verdicts }: ReturnType<typeof planGateways>) =>
@@ -56,7 +58,7 @@ describe("gateways", () => {
     ]);
     expect(verdicts[0]?.condition).toMatchObject({
       status: "True",
-      message: "other members see it; 1 of 2 candidates cannot be used",
+      message: 'other members see it; 1 of 2 candidates cannot be used: "10.112.0.9" is a fleet address',
     });
   });
 

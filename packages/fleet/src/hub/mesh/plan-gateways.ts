@@ -1,6 +1,7 @@
 import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { findGatewayProblem, isFleetAddress, usableCandidates } from "#domain/gateway.ts";
+import { findGatewayProblem, isFleetAddress } from "#domain/gateway.ts";
+import { type CandidateCheck, type JudgedCandidates, judgeCandidates } from "#domain/gateway-candidates.ts";
 import { byAge } from "#domain/mesh-members.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
@@ -14,6 +15,7 @@ export interface GatewaysView {
   readonly shown: ReadonlyMap<string, Gateway>;
   /** The prefixes of a member's network. */
   readonly networkOf: (cluster: string) => readonly Prefix[];
+  readonly checkOf: (cluster: string, network: readonly Prefix[]) => CandidateCheck;
 }
 
 export interface GatewaysPlan {
@@ -25,7 +27,7 @@ export interface GatewaysPlan {
 /** Ports of a relay. */
 const MAX_GATEWAYS = 1024;
 
-export function planGateways({ reported, shown, networkOf }: GatewaysView): GatewaysPlan {
+export function planGateways({ reported, shown, networkOf, checkOf }: GatewaysView): GatewaysPlan {
   const ordered = reported.toSorted(byAge);
   const problems = new Map(ordered.map((it) => [it, findGatewayProblem(it, ownerOf(it))] as const));
   const valid = ordered.filter((it) => problems.get(it) === undefined);
@@ -48,9 +50,11 @@ export function planGateways({ reported, shown, networkOf }: GatewaysView): Gate
     const index = indexes.of(name);
     if (index === undefined)
       return { gateway, condition: refused("NoIndex", `the hub has ${MAX_GATEWAYS} gateways already`) };
-    const spec = describe(gateway.spec, networkOf(ownerOf(gateway)), index);
-    result.push({ name, spec });
-    return { gateway, condition: accepted(gateway, spec) };
+    const network = networkOf(ownerOf(gateway));
+    const judged = judgeCandidates(gateway.spec.candidates ?? [], checkOf(ownerOf(gateway), network));
+    const { usable: candidates } = judged;
+    result.push({ name, spec: { ...describe(gateway.spec, network), candidates, index } });
+    return { gateway, condition: accepted(judged) };
   });
   return { shown: result, verdicts };
 }
@@ -106,23 +110,22 @@ function isIndex(value: number): boolean {
   return Number.isInteger(value) && value >= 0 && value < MAX_GATEWAYS;
 }
 
-function describe(spec: Gateway["spec"], network: readonly Prefix[], index: number): Gateway["spec"] {
-  const { cluster, ordinal, node, keys = [], basePort, candidates = [], fleetAddress } = spec;
+function describe(spec: Gateway["spec"], network: readonly Prefix[]): Gateway["spec"] {
+  const { cluster, ordinal, node, keys = [], basePort, fleetAddress } = spec;
   return {
     cluster,
     ordinal,
     node,
     keys: keys.map(({ epoch, publicKey }) => ({ epoch, publicKey })).toSorted((a, b) => a.epoch - b.epoch),
     ...(basePort === undefined ? {} : { basePort }),
-    candidates: usableCandidates(candidates, network),
     ...(isFleetAddress(fleetAddress, network) ? { fleetAddress } : {}),
-    index,
   };
 }
 
-function accepted({ spec: { candidates = [] } }: Gateway, shown: Gateway["spec"]): NewCondition {
-  const left = candidates.length - (shown.candidates?.length ?? 0);
-  const rest = left === 0 ? "" : `; ${left} of ${candidates.length} candidates cannot be used`;
+function accepted({ usable, faults }: JudgedCandidates): NewCondition {
+  const all = usable.length + faults.length;
+  const rest =
+    faults.length === 0 ? "" : `; ${faults.length} of ${all} candidates cannot be used: ${faults.join(", ")}`;
   return { type: "Accepted", status: "True", reason: "Accepted", message: `other members see it${rest}` };
 }
 

@@ -6,6 +6,7 @@ import { isHeartbeat } from "#domain/member-change.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
@@ -25,6 +26,8 @@ interface Parts {
   readonly informers: HubInformers;
   readonly events: EventRecorder;
   readonly deps: RuntimeDeps;
+  /** Addresses of the hub's API server. */
+  readonly servers: readonly IpAddress[];
 }
 
 /** A pass is followed by a rest of so many times the time that half of its planning took, and at most so long. */

@@ -12,9 +12,11 @@ import {
 import { SOURCE_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { defined } from "@fairlead/base/defined.ts";
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { gatewayNames } from "#domain/gateway.ts";
+import { candidateChecks } from "#domain/gateway-candidates.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -33,6 +35,8 @@ interface Parts {
   readonly client: KubeClient;
   readonly informers: HubInformers;
   readonly deps: RuntimeDeps;
+  /** Addresses of the hub's API server. */
+  readonly servers: readonly IpAddress[];
 }
 
 /** Networks, addresses and gateways to the views, and what becomes of gateways to their mailboxes. */
@@ -61,7 +65,7 @@ export async function writeViews(
       spec,
     })),
   );
-  const gateways = planGateways(gatewaysView(informers, planned));
+  const gateways = planGateways(gatewaysView(parts, planned));
   const views = new Map(
     writable.flatMap(({ view, addresses }) => addresses.blocks.map((it) => [it.cluster, view] as const)),
   );
@@ -123,7 +127,7 @@ function leftIn({ gateways }: HubInformers, planned: readonly Planned[]): Gatewa
 }
 
 function gatewaysView(
-  informers: HubInformers,
+  { informers, servers }: Parts,
   planned: readonly Planned[],
 ): Parameters<typeof planGateways>[0] {
   const networks = new Map<string, readonly Prefix[]>();
@@ -138,6 +142,7 @@ function gatewaysView(
     reported: reported.filter((it) => !isDeleting(it)),
     shown: new Map(shown.map((it) => [it.metadata.name, it])),
     networkOf: (cluster) => networks.get(cluster) ?? [],
+    checkOf: candidateChecks(informers.members.store.list(), servers),
   };
 }
 
