@@ -1,7 +1,11 @@
 // The bundles of a checkout, each in a folder of `dist/` that is named by what it was made of. One that is there is
 // whole and stays as it is, so that a program finds in its own what it loads later, whatever has been built since.
+// Where the checkout cannot be written to, `dist/` is in the user's cache, next to links to the parts of the checkout
+// that programs find from the path of their bundle.
 import { createHash, randomUUID } from "node:crypto";
 import {
+  accessSync,
+  constants,
   existsSync,
   mkdirSync,
   openSync,
@@ -11,13 +15,14 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
 } from "node:fs";
 import { connect, createServer } from "node:net";
-import { join } from "node:path";
+import { homedir } from "node:os";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
-const dist = join(root, "dist");
+const root = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "");
 
 /** Inputs of a bundle in addition to the sources: its packages, how imports resolve, and how it is made. */
 const ALSO = [
@@ -34,29 +39,72 @@ const KEPT = 5;
 /** Folder of the bundle of the sources as they are now. It is not removed as long as this process lives. */
 export async function ensureBundle() {
   for (;;) {
-    const folder = join(dist, keyOfSources());
+    const key = keyOfSources();
+    const own = join(root, "dist", key);
+    if (hold(own)) return own;
+    const folder = canWrite(own) ? own : join(cacheFolder(), "dist", key);
     if (hold(folder)) return folder;
     // Only to avoid duplicate work: two builds at once would not disturb each other.
-    await alone(`fairlead builds ${dist}`, () => existsSync(folder) || make(folder));
+    await alone(`fairlead builds ${dirname(folder)}`, () => existsSync(folder) || make(folder));
   }
+}
+
+/** Whether a bundle can be made there: the file system may be read-only, and the checkout another user's. */
+function canWrite(folder) {
+  const dist = dirname(folder);
+  try {
+    accessSync(existsSync(dist) ? dist : root, constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Takes the place of the checkout: one for each. */
+function cacheFolder() {
+  const caches = process.env.XDG_CACHE_HOME || join(homedir(), ".cache");
+  return join(caches, "fairlead", hashOf(root).slice(0, 16));
+}
+
+/** Programs find these from the path of their bundle. */
+function linkCheckout(folder) {
+  for (const name of ["bin", "node_modules"]) {
+    try {
+      symlinkSync(join(root, name), join(folder, name));
+    } catch (error) {
+      if (error.code !== "EEXIST") throw error;
+    }
+  }
+}
+
+function hashOf(text) {
+  return createHash("sha256").update(text).digest("hex");
 }
 
 /** Builds in a temporary folder and moves the whole into place, unless the sources changed in the meantime. */
 async function make(folder) {
   const fresh = `${folder}.${randomUUID()}`;
+  const dist = dirname(folder);
+  // Pods of a lab run the programs as other users. The checkout's folder says who may see them on the machine.
+  const umask = process.umask(0o022);
   try {
     mkdirSync(join(fresh, "compile-cache"), { recursive: true });
+    if (dirname(dist) !== root) linkCheckout(dirname(dist));
     hold(fresh);
     const { buildBundle } = await import("./bundle.ts");
     await buildBundle(fresh);
-    if (join(dist, keyOfSources()) === folder) renameSync(fresh, folder);
-    removeUnused();
+    if (keyOfSources() === basename(folder)) renameSync(fresh, folder);
+    removeUnused(dist);
   } catch (error) {
     // Another one was first, or what is left over cannot be removed.
     if (existsSync(folder)) return;
-    throw new Error(`cannot build the programs into ${folder}: ${error.message}`, { cause: error });
+    const hint = dist.startsWith(`${root}/`)
+      ? ""
+      : `; ${root} cannot be written to, and XDG_CACHE_HOME selects another folder`;
+    throw new Error(`cannot build the programs into ${folder}: ${error.message}${hint}`, { cause: error });
   } finally {
     rmSync(fresh, { recursive: true, force: true });
+    process.umask(umask);
   }
 }
 
@@ -86,8 +134,8 @@ function hold(folder) {
   }
 }
 
-/** Removes what no process uses: all but the newest bundles, and what builds left that were killed. */
-function removeUnused() {
+/** Removes what no process uses from a folder of bundles: all but the newest bundles, and what builds left that were killed. */
+function removeUnused(dist) {
   const folders = readdirSync(dist)
     .filter((it) => /^[0-9a-f]{16}(\..+)?$/.test(it))
     .map((it) => join(dist, it))
@@ -126,11 +174,13 @@ function visible(read) {
  * namespace (unix(7)): the kernel releases it when its owner ends, however it ends.
  */
 async function alone(name, work) {
+  // The kernel takes 107 bytes, and the folder may have more.
+  const path = `\0fairlead ${hashOf(name)}`;
   for (;;) {
     const waiting = new Set();
     const server = createServer((it) => waiting.add(it.on("error", () => {})));
     const isMine = await new Promise((resolve) => {
-      server.once("error", () => resolve(false)).listen(`\0${name}`, () => resolve(true));
+      server.once("error", () => resolve(false)).listen(path, () => resolve(true));
     });
     if (isMine) {
       await work();
@@ -139,7 +189,7 @@ async function alone(name, work) {
       return;
     }
     await new Promise((resolve) => {
-      connect(`\0${name}`)
+      connect(path)
         .on("error", () => {})
         .once("close", resolve);
     });

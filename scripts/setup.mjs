@@ -82,6 +82,14 @@ function findProgram(name) {
   });
 }
 
+/** npm and shells take the folder of the programs from PATH, whose folders are separated by colons. */
+function checkFolder() {
+  if (/[:\n]/.test(root))
+    fail(
+      `cannot use a checkout in ${JSON.stringify(root)}: PATH cannot name it; move it to a folder without a colon or a line break in its path`,
+    );
+}
+
 function checkMachine() {
   if (process.platform !== "linux")
     fail(`needs Linux, this is ${process.platform}; use a Debian virtual machine`);
@@ -195,7 +203,10 @@ function tryDownload(folder, packages) {
   }
 }
 
+checkFolder();
 checkMachine();
+// Pods of a lab run Node as other users. The checkout's folder says who may see it on the machine.
+process.umask(0o022);
 const stamp = stampNow();
 const npmIsDone = existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp;
 const missing = DEBIAN_PACKAGES.filter((it) => isFor(it.only ?? "demo") && !findProgram(it.program));

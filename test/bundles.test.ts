@@ -5,16 +5,19 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  mkdtempDisposableSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { exec, start } from "@fairlead/base/exec.ts";
@@ -34,9 +37,11 @@ process.exit(0);
 `;
 
 let folder: string;
+let made: string;
 let running: ChildProcess[];
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "fairlead-bundles-"));
+  made = folder;
   running = [];
   for (const it of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.base.json"])
     cpSync(join(root, it), join(folder, it));
@@ -51,7 +56,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   await Promise.all(running.map((it) => end(it)));
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(made, { recursive: true, force: true });
 });
 
 /** Changes a source: what the program says at the end. */
@@ -82,6 +87,14 @@ const bundles = (): readonly string[] => readdirSync(join(folder, "dist"));
 async function run(): Promise<string> {
   const { stdout } = await exec(process.execPath, [join(folder, "scripts/launch.mjs")]);
   return stdout.trim().split("\n").at(-1) ?? "";
+}
+
+/** As `run`, in a mount namespace where the checkout is read-only, with a folder for caches. */
+async function runReadOnly(caches: string): Promise<readonly string[]> {
+  const script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; exec "$2" "$1/scripts/launch.mjs"';
+  const args = ["--mount", "sh", "-ec", script, "sh", folder, process.execPath];
+  const { stdout } = await exec("unshare", args, { addEnv: { XDG_CACHE_HOME: caches } });
+  return stdout.trim().split("\n");
 }
 
 /** Starts the program, which waits before it loads the rest. */
@@ -180,6 +193,57 @@ describe("programs of a checkout", () => {
     building(`await build(outdir); writeFileSync(${later}, 'export const word = "later";'); return;`);
     expect([await run(), built()]).toEqual(["later", 2]);
     expect(bundles()).toHaveLength(1);
+  });
+
+  it.runIf(canBeApart)("of a checkout that is read-only are built in the user's cache, once", async () => {
+    writeFileSync(join(folder, "scripts/bundle.ts"), 'export { buildBundle } from "./esbuild.ts";');
+    using caches = mkdtempDisposableSync(join(tmpdir(), "fairlead caches "));
+    const [path = "", word] = await runReadOnly(caches.path);
+    expect([path.startsWith(`${caches.path}/fairlead/`), word]).toEqual([true, "one"]);
+    expect(existsSync(join(folder, "dist"))).toBe(false);
+    // From there programs find what they find from a bundle of the checkout: kubectl, packages, the command.
+    const place = join(dirname(path), "../..");
+    for (const it of ["node_modules", "bin"]) expect(readlinkSync(join(place, it))).toBe(join(folder, it));
+    const before = statSync(path).mtimeMs;
+    expect(await runReadOnly(caches.path)).toEqual([path, "one"]);
+    expect(statSync(path).mtimeMs).toBe(before);
+    // Those of the checkout come first, also where it cannot be written to.
+    await run();
+    expect((await runReadOnly(caches.path))[0]).toBe(
+      join(folder, "dist", bundles()[0] ?? "", "fairlead.mjs"),
+    );
+  });
+
+  it.runIf(canBeApart)("say where they cannot be built and what to do", async () => {
+    await expect(runReadOnly("/dev/null")).rejects.toThrow(
+      /cannot build the programs into \/dev\/null\/fairlead\/.* cannot be written to, and XDG_CACHE_HOME selects another folder/,
+    );
+  });
+
+  it("are built once in a folder with a long path, spaces and letters of any alphabet, and are for all users", async () => {
+    const deep = join(folder, "a b é Ж 'q' (1) [2] {3,4}", "x".repeat(120));
+    for (const it of [
+      "package.json",
+      "package-lock.json",
+      "tsconfig.json",
+      "tsconfig.base.json",
+      "packages",
+      "scripts",
+    ])
+      cpSync(join(folder, it), join(deep, it), { recursive: true });
+    symlinkSync(join(root, "node_modules"), join(deep, "node_modules"));
+    folder = deep;
+    building("");
+    const before = process.umask(0o077);
+    try {
+      expect(await Promise.all([run(), run(), run()])).toEqual(["one", "one", "one"]);
+    } finally {
+      process.umask(before);
+    }
+    expect([built(), bundles().length]).toEqual([1, 1]);
+    const bundle = join(folder, "dist", bundles()[0] ?? "");
+    const modes = [bundle, join(bundle, "fairlead.mjs")].map((it) => statSync(it).mode & 0o777);
+    expect(modes).toEqual([0o755, 0o644]);
   });
 
   it("report the fault of a source that cannot be built, and leave nothing behind", async () => {

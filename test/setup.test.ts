@@ -1,11 +1,13 @@
 import { spawnSync } from "node:child_process";
 import {
+  copyFileSync,
   appendFileSync,
   chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  renameSync,
   readFileSync,
   realpathSync,
   rmSync,
@@ -70,16 +72,20 @@ function setUp({ before = [], nodeFlags = [], user, purpose = "demo" }: Run = {}
   stdout: string;
   stderr: string;
 } {
-  const node = [process.execPath, ...nodeFlags, join(folder, "scripts/setup.mjs"), purpose];
+  // Another user cannot enter the checkout's folder where only its owner may.
+  const copy = join(folder, "node");
+  if (user !== undefined) copyFileSync(process.execPath, copy);
+  const program = user === undefined ? process.execPath : copy;
+  const node = [program, ...nodeFlags, join(folder, "scripts/setup.mjs"), purpose];
   const become = user === undefined ? [] : ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
   const line = [...become, ...node];
   // The real unshare makes the namespace; the script finds the one that stands in for it.
-  const [program = "", ...args] =
+  const [command = "", ...args] =
     before.length === 0
       ? line
       : ["/usr/bin/unshare", "--mount", "sh", "-ec", `${before.join("\n")}\nexec "$@"`, "sh", ...line];
   const env = { PATH: `${folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin` };
-  const { status, stdout, stderr } = spawnSync(program, args, { env, encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync(command, args, { env, encoding: "utf8" });
   return { code: status, stdout, stderr };
 }
 
@@ -97,6 +103,25 @@ function expectRefusal(run: ReturnType<typeof setUp>, pattern: RegExp): void {
 }
 
 describe("the setup refuses", () => {
+  it("a folder that PATH cannot name", () => {
+    const other = join(folder, "a:b");
+    mkdirSync(other);
+    for (const it of ["package.json", "package-lock.json", "scripts"])
+      renameSync(join(folder, it), join(other, it));
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [join(other, "scripts/setup.mjs"), "demo"],
+      {
+        env: { PATH: `${folder}/bin:/usr/bin:/bin` },
+        encoding: "utf8",
+      },
+    );
+    expectRefusal(
+      { code: status, stdout, stderr },
+      /cannot use a checkout in ".*a:b\/": PATH cannot name it; move it/,
+    );
+  });
+
   it.skipIf(!canMount)("a system that is not made from Debian, and says which it is", () => {
     const work = join(folder, "etc");
     mkdirSync(work);
@@ -134,6 +159,17 @@ describe("the setup refuses", () => {
 });
 
 describe("the setup of a new checkout", () => {
+  it("makes packages that all users of pods can read, whatever the umask", () => {
+    standIn("npm", `umask >>"${folder}/calls"`);
+    const before = process.umask(0o077);
+    try {
+      expect(setUp()).toMatchObject({ code: 0, stderr: "" });
+    } finally {
+      process.umask(before);
+    }
+    expect(calls().filter((it) => /^\d+$/.test(it))).toEqual(["0022", "0022"]);
+  });
+
   it("prints what it installs before it does, and does nothing the second time", () => {
     const first = setUp();
     expect(first).toMatchObject({ code: 0, stderr: "" });
