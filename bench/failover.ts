@@ -8,7 +8,6 @@
  *
  * With --global: what requests to a global Service lose, in a flat network (bench/failover/global.ts).
  */
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
@@ -21,7 +20,7 @@ import { nodeNetns, siteNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { startLab, type TestLab } from "../test/support/lab-fixture.ts";
-import { mcsExport, namespace, service, shellPod } from "../test/support/lab-manifests.ts";
+import { mcsExport, namespace, nodePod, programScript, service } from "../test/support/lab-manifests.ts";
 import { until } from "../test/support/waiting.ts";
 import { runGlobal } from "./failover/global.ts";
 import { PORT, type Result } from "./failover/result.ts";
@@ -39,7 +38,7 @@ interface Fault {
   readonly end?: (lab: TestLab) => Promise<unknown>;
 }
 
-const program = (name: string): string => fileURLToPath(new URL(`failover/${name}.ts`, import.meta.url));
+const program = (name: string): URL => new URL(`failover/${name}.ts`, import.meta.url);
 
 async function nft(netns: string, script: string): Promise<void> {
   const line = inNetns(netns, "nft", [script]);
@@ -172,9 +171,9 @@ async function prepare(lab: TestLab): Promise<ReadonlyMap<string, string>> {
     await lab.apply(
       member,
       ...(member === "member-1"
-        ? [pinned(shellPod({ namespace: "work", name: "client" }), "member-1-node-2")]
+        ? [pinned(nodePod({ namespace: "work", name: "client" }), "member-1-node-2")]
         : [
-            pinned(shellPod(name, `exec ${process.execPath} ${program("server")}`), `${member}-node-2`),
+            pinned(nodePod(name, programScript(program("server"))), `${member}-node-2`),
             service(
               name,
               {},
@@ -231,7 +230,7 @@ async function measure(
   fault: Fault,
   { address, seconds }: { readonly address: string; readonly seconds: number },
 ): Promise<Result> {
-  const script = `${process.execPath} ${program("client")} ${address} ${seconds}`;
+  const script = programScript(program("client"), address, String(seconds));
   const running = lab.inPod("member-1", "work/client", script);
   await delay(systemClock, FAULT_AFTER_MS, new AbortController().signal);
   await fault.begin(lab);

@@ -275,6 +275,24 @@ describe("the source files", () => {
   });
 });
 
+describe("paths of the checkout", () => {
+  const texts = ["bench", "packages", "scripts", "test"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+      .filter((it) => /\.(ts|mjs)$/.test(it) && !it.includes("node_modules"))
+      .map((it) => ({ path: join(folder, it), text: readFileSync(join(root, folder, it), "utf8") })),
+  );
+  const filesWith = (pattern: RegExp): readonly string[] =>
+    texts.filter((it) => pattern.test(it.text)).map((it) => it.path);
+
+  it("are not taken from URLs, which have spaces and letters in another form", () => {
+    expect(filesWith(/import\.meta\.url\)\.pathname/)).toEqual([]);
+  });
+
+  it("are not words of commands in pods, which do not see the checkout", () => {
+    expect(filesWith(/exec \$\{process\.execPath\}|\$\{process\.execPath\} -e/)).toEqual([]);
+  });
+});
+
 describe("the error codes", () => {
   it("are all documented", () => {
     const codes = [

@@ -2,14 +2,13 @@
  * What do the clients of a global Service lose when a part of another cluster fails? Three members in a flat network; the client's
  * cluster has no pods of the Service, the two others two each. 100 requests a second, each on a connection of its own.
  */
-import { fileURLToPath } from "node:url";
 import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
 import { cut, heal } from "../../test/lab/fault-tools.ts";
 import { annotate, makeNamespace } from "../../test/support/lab-actions.ts";
 import { startLab, type TestLab } from "../../test/support/lab-fixture.ts";
-import { echoDeployment, service, shellPod } from "../../test/support/lab-manifests.ts";
+import { echoDeployment, nodePod, programScript, service } from "../../test/support/lab-manifests.ts";
 import { until } from "../../test/support/waiting.ts";
 import type { Requests } from "./result.ts";
 
@@ -89,7 +88,7 @@ export async function runGlobal({
     await makeNamespace(await lab.client(member), HELLO.namespace);
     await lab.apply(member, service(HELLO));
     await annotate(await lab.client(member), SERVICES, HELLO, { "service.cilium.io/global": "true" });
-    if (member === CLIENT) await lab.apply(member, shellPod({ namespace: "work", name: "client" }));
+    if (member === CLIENT) await lab.apply(member, nodePod({ namespace: "work", name: "client" }));
     else await lab.apply(member, echoDeployment(HELLO, 2));
   }
   console.log(`${rounds} rounds of ${seconds} s for each fault, ${seconds * 100} requests in each`);
@@ -119,8 +118,8 @@ async function untilAllAnswer(lab: TestLab): Promise<void> {
 }
 
 async function measure(lab: TestLab, fault: Fault, seconds: number): Promise<Outcome> {
-  const program = fileURLToPath(new URL("requests.ts", import.meta.url));
-  const script = `${process.execPath} ${program} ${URL_OF_HELLO} ${seconds}`;
+  const program = new URL("requests.ts", import.meta.url);
+  const script = programScript(program, URL_OF_HELLO, String(seconds));
   const running = lab.inPod(CLIENT, "work/client", script);
   await pause(FAULT_AFTER_MS);
   const faultMs = systemClock.now();

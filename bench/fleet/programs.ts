@@ -5,11 +5,12 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { start } from "@fairlead/base/exec.ts";
 import { startRealServer } from "../../packages/apiserver/test/real-server.ts";
 
-const root = new URL("../..", import.meta.url).pathname;
+const root = fileURLToPath(new URL("../..", import.meta.url));
 /** Linux counts processor time in these, on every architecture that Node runs on (proc(5)). Unit: milliseconds. */
 const TICK_MS = 10;
 const PAGE_BYTES = 4096;

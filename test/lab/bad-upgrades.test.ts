@@ -27,7 +27,7 @@ import {
   graceful,
   mcsExport,
   service,
-  shellPod,
+  nodePod,
 } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { sampleOf } from "../support/sample.ts";
@@ -81,8 +81,8 @@ async function deploy(
 }
 
 const program = (script: string) => ({
-  image: "nicolaka/netshoot",
-  command: [process.execPath, "-e", script],
+  image: "fairlead.dev/fairlead",
+  command: ["node", "-e", script],
 });
 /** Every twentieth request fails. */
 const FAILING = `let n=0;require("node:http").createServer((q,s)=>{s.statusCode=q.url!=="/readyz"&&++n%20===0?500:200;s.end()}).listen(8080,"::");`;
@@ -298,7 +298,7 @@ describeOnKernel("an upgrade of a cluster that others probe", () => {
     "is not stopped if under load $is",
     async ({ is, type, act, undo }) => {
       const client = await lab.client(IMPORTER);
-      await lab.apply(IMPORTER, shellPod(LOAD, flowScript(URL, "kernel")));
+      await lab.apply(IMPORTER, nodePod(LOAD, flowScript(URL, "kernel")));
       const read = await startRun(nameOf(is), type, GOOD);
       const id = await upgradeOf(read);
       await report(id, "Running");

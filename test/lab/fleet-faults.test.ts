@@ -18,7 +18,14 @@ import {
   type TestLab,
 } from "../support/lab-fixture.ts";
 import type { ParsedTry } from "../../scripts/demo/requests.ts";
-import { echoDeployment, flowScript, mcsExport, service, shellPod } from "../support/lab-manifests.ts";
+import {
+  echoDeployment,
+  flowScript,
+  mcsExport,
+  nodePod,
+  service,
+  shellPod,
+} from "../support/lab-manifests.ts";
 import { makeNamespace, scale, setReplicas, untilReady } from "../support/lab-actions.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
@@ -107,8 +114,8 @@ describeOnKernel("a fleet in which things die", () => {
     url = `http://${found(imported.spec?.ips?.find((it) => it.includes(".")))}/`;
     await lab.apply(
       "member-2",
-      shellPod({ namespace: "work", name: "stream" }, streamScript(url)),
-      shellPod({ namespace: "work", name: "stream-by-name" }, streamScript(BY_NAME)),
+      nodePod({ namespace: "work", name: "stream" }, streamScript(url)),
+      nodePod({ namespace: "work", name: "stream-by-name" }, streamScript(BY_NAME)),
     );
     for (const name of ["stream", "stream-by-name"])
       await untilReady(await lab.client("member-2"), { namespace: "work", name });

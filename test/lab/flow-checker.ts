@@ -24,7 +24,7 @@ import { type Flow, judge, type Limits, type Mark, tally } from "./flow-judge.ts
 import { FlowRecorder } from "./flow-recorder.ts";
 import { fleetNetnsOf } from "./parallel-lab.ts";
 import { found, type TestLab } from "../support/lab-fixture.ts";
-import { flowScript, shellPod } from "../support/lab-manifests.ts";
+import { flowScript, nodePod } from "../support/lab-manifests.ts";
 
 interface Named {
   readonly namespace: string;
@@ -94,7 +94,7 @@ export class FlowChecker implements AsyncDisposable {
       const address = found(addressIn(lab, imported));
       checker.#addresses.set(member, address);
       const script = flowScript(`http://${address}/`, of.ports ?? "own");
-      await lab.apply(member, shellPod({ namespace, name: podOf(of.service) }, script));
+      await lab.apply(member, nodePod({ namespace, name: podOf(of.service) }, script));
     }
     await checker.untilFlows(() => true);
     return checker;

@@ -9,7 +9,7 @@ import { isReady } from "@fairlead/fleet/domain/pods.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { eventually, eventuallyOne, until } from "../support/waiting.ts";
 import { checkout, parseTries, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
-import { echoDeployment, flowScript, graceful, service, shellPod } from "../support/lab-manifests.ts";
+import { echoDeployment, flowScript, graceful, nodePod, service } from "../support/lab-manifests.ts";
 import { annotate, makeNamespace, scale } from "../support/lab-actions.ts";
 import { sampleOf } from "../support/sample.ts";
 import { cut, heal } from "./fault-tools.ts";
@@ -65,7 +65,7 @@ describeOnKernel("a Service that is global in two clusters", () => {
       await makeNamespace(await lab.client(cluster), "work");
       await lab.apply(
         cluster,
-        shellPod({ namespace: "work", name: "client" }),
+        nodePod({ namespace: "work", name: "client" }),
         graceful(echoDeployment(HELLO, 1)),
         service(HELLO, PORTS),
       );
@@ -311,7 +311,7 @@ describeOnKernel("a Service that is global in two clusters", () => {
     for (const cluster of BOTH) {
       await scale(await lab.client(cluster), HELLO, 2);
       const stream = { namespace: "work", name: "stream" };
-      await lab.apply(cluster, shellPod(stream, flowScript(`${URL}/`, "kernel")));
+      await lab.apply(cluster, nodePod(stream, flowScript(`${URL}/`, "kernel")));
     }
     const triesIn = async (cluster: string) =>
       parseTries(await lab.logOf(cluster, { namespace: "work", name: "stream" }));

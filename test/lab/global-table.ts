@@ -139,9 +139,9 @@ export function servicesOf(at: 0 | 1): readonly object[] {
   });
 }
 
-/** For a pod: asks each Service many times, and prints which clusters answered, as `{"name": ["member-1", "none"]}`. */
+/** For a `nodePod`: asks each Service many times, and prints which clusters answered, as `{"name": ["member-1", "none"]}`. */
 export function askScript(addresses: Readonly<Record<string, readonly string[]>>): string {
-  return `exec ${process.execPath} -e '${ASK}' '${JSON.stringify(addresses)}'`;
+  return `exec node -e '${ASK}' '${JSON.stringify(addresses)}'`;
 }
 
 /** For each Service. Where two clusters answer, one of them is missed in one of 32,000 readings, which is repeated. */

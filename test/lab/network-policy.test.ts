@@ -13,7 +13,7 @@ import type { FlowRecord } from "@fairlead/fleet/domain/flow-record.ts";
 import { isReady } from "@fairlead/fleet/domain/pods.ts";
 import { makeNamespace } from "../support/lab-actions.ts";
 import { found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
-import { service, shellPod } from "../support/lab-manifests.ts";
+import { nodePod, service, shellPod } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { eventuallyOne, until } from "../support/waiting.ts";
 
@@ -25,11 +25,11 @@ let lab: TestLab;
 
 /** A server that answers on TCP 80 and 81. */
 function server(name: string, node: string): object {
-  const pod = shellPod({ namespace: "work", name }, SERVE) as { spec: object; metadata: object };
+  const pod = nodePod({ namespace: "work", name }, SERVE) as { spec: object; metadata: object };
   return { ...pod, spec: { ...pod.spec, nodeName: node } };
 }
 
-const SERVE = `exec ${process.execPath} -e 'for(const p of [80,81])require("node:net").createServer((s)=>{s.on("error",()=>{});s.write("hello\\n")}).listen(p,"::")'`;
+const SERVE = `exec node -e 'for(const p of [80,81])require("node:net").createServer((s)=>{s.on("error",()=>{});s.write("hello\\n")}).listen(p,"::")'`;
 
 function client(name: string, node: string): object {
   const pod = shellPod({ namespace: "work", name }) as { spec: object; metadata: object };

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { afterAll, expect, it } from "vitest";
 import { exec } from "@fairlead/base/exec.ts";
 import { createExecNft } from "@fairlead/os/nft/exec.ts";
@@ -20,7 +21,8 @@ describeOnKernel("on the kernel", () => {
     if (command === undefined) throw new Error("no namespace");
     const nft = async (...args: readonly string[]): Promise<string> =>
       (await exec(command, [...prefix, "nft", ...args], { signal: AbortSignal.timeout(60_000) })).stdout;
-    const golden = (path: string): string => new URL(`../../packages/${path}`, import.meta.url).pathname;
+    const golden = (path: string): string =>
+      fileURLToPath(new URL(`../../packages/${path}`, import.meta.url));
     await nft("--file", golden("fleet/src/dataplane/service-proxy/goldens/table.nft"));
     const folder = "os/src/nft/goldens";
     await nft("--file", golden(`${folder}/created.nft`));

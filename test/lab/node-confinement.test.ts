@@ -1,11 +1,13 @@
 /** What a pod cannot do to the machine that it runs on, unless it is privileged. */
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Container, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
-import { IDLE, NodeWorld, script } from "./node-world.ts";
+import { buildBundle } from "../../scripts/bundle.ts";
+import { checkout } from "../support/lab-fixture.ts";
+import { ECHO, IDLE, NodeWorld, script } from "./node-world.ts";
 
 describeOnKernel("a container of the lab", () => {
   let world: NodeWorld;
@@ -135,4 +137,38 @@ describeOnKernel("a container of the lab", () => {
     expect(log.map((it) => it.trim())).toEqual(["one", "one", "two", "x", "link made real"]);
     expect(readFileSync("/proc/self/mountinfo", "utf8")).not.toContain(".sub-path-");
   });
+
+  it.each(["/root", "/home", "/mnt", "/media", "/tmp"])(
+    "runs programs of Fairlead as any user from a folder below %s that only its owner may enter, and shows nothing else of it",
+    async (parent) => {
+      const folder = mkdtempSync(join(parent, "fairlead programs ä "));
+      try {
+        await world.killNode();
+        await world.startNode(await installIn(folder));
+        const securityContext = { runAsUser: 1000, runAsGroup: 1000 };
+        const looks =
+          "id -u; find /root /home /mnt /media /tmp /run/fairlead -name secret; ls -A /root /home /mnt /media /tmp; ls -A /run/fairlead; " +
+          `node -p '"Node " + (6 * 7)'`;
+        const own = { image: "fairlead.dev/fairlead", securityContext };
+        const log = await said("looks-around", looks, own);
+        const empty = ["/root:", "", "/home:", "", "/mnt:", "", "/media:", "", "/tmp:"];
+        const files = ["bin", "lib", "node", "node_modules"];
+        expect(log.toSorted()).toEqual(["1000", ...empty, ...files, "Node 42"].toSorted());
+        await world.createPod("serves", [{ ...ECHO, securityContext }]);
+        await world.untilReady("serves");
+        await world.deletePod("serves");
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    },
+  );
 });
+
+/** @returns The entry file of a bundle with its packages, next to a file that does not belong to it. */
+async function installIn(folder: string): Promise<string> {
+  await buildBundle(join(folder, "dist/1"));
+  for (const name of ["koffi", `@koromix/koffi-linux-${process.arch}`])
+    cpSync(join(checkout, "node_modules", name), join(folder, "node_modules", name), { recursive: true });
+  for (const name of ["package.json", "secret"]) writeFileSync(join(folder, name), "{}");
+  return join(folder, "dist/1/fairlead.mjs");
+}

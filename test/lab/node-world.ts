@@ -13,6 +13,7 @@ import {
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
 import { abortable } from "@fairlead/base/abortable.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
@@ -26,7 +27,7 @@ import { ensureClusterPki } from "@fairlead/base/pki/cluster.ts";
 import { issueServerCertificate } from "@fairlead/base/pki/issue.ts";
 
 const NODE = "node-under-test";
-const PROGRAM = fileURLToPath(new URL("node-program.ts", import.meta.url));
+const PROGRAM = fileURLToPath(new URL("../../scripts/launch.mjs", import.meta.url));
 const POD_CIDRS = "10.97.0.0/24,fd00:97::/112";
 /** Longest that anything here may take on a busy machine. Unit: milliseconds. */
 const PATIENCE_MS = 30_000;
@@ -120,8 +121,12 @@ link set dev ${device} up`);
     return this.#nodeIP;
   }
 
-  /** Starts the node program; resolves when it serves. */
-  async startNode(): Promise<void> {
+  /**
+   * Starts the node program; resolves when it serves.
+   *
+   * @param entry - Of the bundle from which its pods run programs of Fairlead. Default: its own.
+   */
+  async startNode(entry?: string): Promise<void> {
     mkdirSync(this.dataDir, { recursive: true });
     const flags = {
       kubeconfig: this.api.kubeconfig,
@@ -139,7 +144,11 @@ link set dev ${device} up`);
     const line = inNetns(this.netns, process.execPath, [PROGRAM, "lab-node", ...args]);
     const log = openSync(join(this.folder, "node.log"), "a");
     const node = start(line.command, line.args, {
-      env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_LAB: this.folder, FAIRLEAD_ENTRY: PROGRAM },
+      env: {
+        PATH: process.env["PATH"] ?? "",
+        FAIRLEAD_LAB: this.folder,
+        ...defined({ FAIRLEAD_ENTRY: entry }),
+      },
       stdio: ["ignore", log, log, "pipe"],
     });
     this.#node = node;

@@ -21,7 +21,7 @@ import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { PROBES, type Result } from "@fairlead/fleet/cli/verify/probes.ts";
 import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
-import { udpClientScript, udpServer, vipsOf } from "./virtual-ips.ts";
+import { clientPod, udpClientScript, udpServer, vipsOf } from "./virtual-ips.ts";
 import { echoDeployment, KINDS, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
 import { isFull } from "../support/sample.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
@@ -115,7 +115,7 @@ describeOnKernel("a parallel network", () => {
       MEMBERS.map(async (member) => {
         await lab.apply(member, namespace("work"));
         await lab.kubectl(member, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
-        await lab.apply(member, shellPod({ namespace: "work", name: "client" }));
+        await lab.apply(member, clientPod());
         if (member !== "member-1")
           await lab.apply(
             member,

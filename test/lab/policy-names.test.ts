@@ -1,5 +1,6 @@
 /** Policies about DNS names with packets: the proxy of a node with the real kernel, and an API server in memory. */
 
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { CILIUM_NETWORK_POLICIES } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
@@ -11,7 +12,7 @@ import { isFull } from "../support/sample.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { PolicyWorld } from "./policy-world.ts";
 
-const SCRIPT = new URL("dns-peer.ts", import.meta.url).pathname;
+const SCRIPT = fileURLToPath(new URL("dns-peer.ts", import.meta.url));
 const SERVICE = "10.96.0.10";
 /** Names that a hostile pod asks for. */
 const FLOOD = isFull ? 100_000 : 2000;

@@ -1,5 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
@@ -138,7 +139,7 @@ export async function startPeer(
   who: Pick<Peer, "name" | "v4" | "v6">,
   where: { readonly netns: string; readonly ports: readonly number[]; readonly children: ChildProcess[] },
 ): Promise<Peer> {
-  const script = new URL("peer.ts", import.meta.url).pathname;
+  const script = fileURLToPath(new URL("peer.ts", import.meta.url));
   const { command, args } = inNetns(where.netns, process.execPath, [
     script,
     who.name,

@@ -15,7 +15,7 @@ import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { CLUSTER_ROLE_BINDINGS } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { makeNamespace } from "../support/lab-actions.ts";
 import { startLab, type TestLab } from "../support/lab-fixture.ts";
-import { shellPod } from "../support/lab-manifests.ts";
+import { nodePod } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { isFull } from "../support/sample.ts";
 import { eventually, eventuallyOne, until } from "../support/waiting.ts";
@@ -32,7 +32,7 @@ const REBOOTS = isFull ? 10 : 1;
 const ANSWER_MS = 200;
 const SERVERS = 3;
 
-const SERVE = `exec ${process.execPath} -e 'require("node:net").createServer((s)=>{s.on("error",()=>{});s.end("hello")}).listen(80,"::")'`;
+const SERVE = `exec node -e 'require("node:net").createServer((s)=>{s.on("error",()=>{});s.end("hello")}).listen(80,"::")'`;
 
 const DENY = { podSelector: { matchLabels: { app: "server" } }, policyTypes: ["Ingress"] };
 const ALLOW = { ...DENY, ingress: [{ from: [{ ipBlock: { cidr: "0.0.0.0/0" } }] }] };
@@ -142,7 +142,7 @@ describeOnKernel("a node that boots", () => {
   beforeAll(async () => {
     lab = await startLab({ name: "boots", members: 1, nodes: 2, flags: ["--network-policy"] });
     await makeNamespace(await lab.client(CLUSTER), "work");
-    const { spec } = shellPod({ namespace: "work", name: "server" }, SERVE) as { spec: object };
+    const { spec } = nodePod({ namespace: "work", name: "server" }, SERVE) as { spec: object };
     const labels = { app: "server" };
     await lab.apply(CLUSTER, {
       apiVersion: "apps/v1",

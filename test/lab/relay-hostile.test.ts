@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { exec } from "@fairlead/base/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
@@ -69,7 +70,7 @@ describeOnKernel("a relay that is flooded", () => {
 
   /** Floods the ports of all gateways, while c sends to d. Returns what went in and out, and how much of c's arrived. */
   async function flood({ payloads, sources = "" }: Flood) {
-    const script = new URL("udp-flood.ts", import.meta.url).pathname;
+    const script = fileURLToPath(new URL("udp-flood.ts", import.meta.url));
     const texts = payloads.map((it) => Buffer.from(it).toString("base64"));
     await inside(
       "mallory",

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { controlKey } from "@fairlead/fleet/dataplane/control/keys.ts";
 import { generateKeyPair, publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
@@ -139,7 +140,7 @@ export async function createRelayWorld({ ports = PORTS }: RelayWorldOptions = {}
     async startTunnels(name, others, wireGuardPort = PORTS[0]) {
       const { index, key } = gateway(name);
       const flows = others.map((to) => JSON.stringify({ from: index, to, epoch: EPOCH, wireGuardPort }));
-      const script = new URL("tunnel-program.ts", import.meta.url).pathname;
+      const script = fileURLToPath(new URL("tunnel-program.ts", import.meta.url));
       const own = [script, RELAY.v4, String(TLS_PORT), key.export().toString("base64"), ...flows];
       const line = inNetns(await fixture.netns(name), process.execPath, own);
       const child = start(line.command, line.args, { stdio: ["ignore", "pipe", "inherit"] });
@@ -158,7 +159,7 @@ export async function createRelayWorld({ ports = PORTS }: RelayWorldOptions = {}
     },
     netns: (name) => fixture.netns(name),
     async startRelay(...flags) {
-      const script = new URL("relay-program.ts", import.meta.url).pathname;
+      const script = fileURLToPath(new URL("relay-program.ts", import.meta.url));
       const files = ["--key", join(folder, "relay.key"), "--gateways", join(folder, "gateways.json")];
       const own = [script, ...files, "--log-level", "warn", "--ready-fd", "3", ...flags];
       const line = inNetns(await fixture.netns("relay"), process.execPath, own);

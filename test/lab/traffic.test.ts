@@ -18,6 +18,7 @@ import {
   flowScript,
   mcsExport,
   service,
+  nodePod,
   shellPod,
 } from "../support/lab-manifests.ts";
 import { annotate, makeNamespace, scale } from "../support/lab-actions.ts";
@@ -70,7 +71,7 @@ function withPackets(deployment: ReturnType<typeof echoDeployment>): object {
 }
 
 async function startOthers(cluster: string): Promise<void> {
-  const pod = (name: string, script: string): object => shellPod({ namespace: "work", name }, script);
+  const pod = (name: string, script: string): object => nodePod({ namespace: "work", name }, script);
   const [v4, v6] = [await vipOf(cluster, "hello"), await vipOf(cluster, "hello", ":")];
   await lab.apply(
     cluster,
@@ -196,8 +197,8 @@ describeOnKernel("a fleet whose traffic is steered", () => {
     for (const cluster of BOTH)
       await lab.apply(
         cluster,
-        shellPod({ namespace: "work", name: "stream" }, streamScript(await urlOf(cluster, "hello"))),
-        shellPod({ namespace: "work", name: "stream-legacy" }, streamScript(await urlOf(cluster, "legacy"))),
+        nodePod({ namespace: "work", name: "stream" }, streamScript(await urlOf(cluster, "hello"))),
+        nodePod({ namespace: "work", name: "stream-legacy" }, streamScript(await urlOf(cluster, "legacy"))),
       );
     for (const pod of ["stream", "stream-legacy"]) await untilAnsweredBy(pod, everywhere(ONE, TWO));
   });

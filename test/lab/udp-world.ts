@@ -1,4 +1,5 @@
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 
@@ -29,7 +30,7 @@ const LOST_MS = 5000;
 
 /** Starts `udp-peer.ts` with sockets on `ports` in a namespace. */
 export async function startUdpPeer(netns: string, ports: readonly number[]): Promise<UdpPeer> {
-  const script = new URL("udp-peer.ts", import.meta.url).pathname;
+  const script = fileURLToPath(new URL("udp-peer.ts", import.meta.url));
   const { command, args } = inNetns(netns, process.execPath, [script, ...ports.map(String)]);
   const child = start(command, args, { stdio: ["pipe", "pipe", "inherit"] });
   const ended = new Promise((resolve) => child.once("close", resolve));

@@ -22,6 +22,7 @@ import {
   mcsExport,
   namespace,
   service,
+  nodePod,
   shellPod,
 } from "../support/lab-manifests.ts";
 import { eventually, eventuallyOne, until } from "../support/waiting.ts";
@@ -68,7 +69,7 @@ describeOnKernel("a cluster of a lab", () => {
       () => lab.ask(TWO, "work/probe", { url: URL, count: 3 }),
       (it) => it.every((answer) => answer?.cluster === ONE),
     );
-    await lab.apply(TWO, shellPod(CLIENT, flowScript(URL, "kernel")));
+    await lab.apply(TWO, nodePod(CLIENT, flowScript(URL, "kernel")));
   });
   afterAll(() => lab?.[Symbol.asyncDispose]());
 

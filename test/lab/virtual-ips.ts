@@ -1,6 +1,6 @@
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { mcsExport, service, shellPod } from "../support/lab-manifests.ts";
+import { mcsExport, nodePod, service } from "../support/lab-manifests.ts";
 import type { TestLab } from "../support/lab-fixture.ts";
 import { eventuallyOne } from "../support/waiting.ts";
 
@@ -24,16 +24,17 @@ export function udpServer(): readonly Readonly<Record<string, unknown>>[] {
   const name = { namespace: "work", name: "udp" };
   const script = `const s=require("node:dgram").createSocket("udp6");s.on("message",(_,r)=>s.send(r.address.replace("::ffff:",""),r.port,r.address));s.bind(${UDP_PORT})`;
   const ports = [{ name: "tell", protocol: "UDP", port: 53, targetPort: UDP_PORT }];
-  return [
-    shellPod(name, `exec ${process.execPath} -e '${script}'`),
-    service(name, {}, { ports }),
-    mcsExport(name),
-  ];
+  return [nodePod(name, `exec node -e '${script}'`), service(name, {}, { ports }), mcsExport(name)];
 }
 
-/** For a pod: asks that server, again for each datagram that was lost, and prints what it tells. */
+/** A pod that waits to be asked to run `udpClientScript`, or anything else. */
+export function clientPod(): Readonly<Record<string, unknown>> {
+  return nodePod({ namespace: "work", name: "client" });
+}
+
+/** For a `clientPod`: asks that server, again for each datagram that was lost, and prints what it tells. */
 export function udpClientScript(host: string): string {
   const address = host.replace(/[[\]]/g, "");
   const script = `const s=require("node:dgram").createSocket(process.argv[1].includes(":")?"udp6":"udp4");const ask=()=>s.send("?",53,process.argv[1]);s.on("message",(m)=>{console.log(String(m));process.exit()});setInterval(ask,300);setTimeout(()=>process.exit(1),9000);ask()`;
-  return `${process.execPath} -e '${script}' ${address}`;
+  return `node -e '${script}' ${address}`;
 }

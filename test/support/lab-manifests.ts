@@ -1,6 +1,7 @@
 /** Objects as people write them, for the tests of a lab. */
 
 import { fileURLToPath } from "node:url";
+import { buildSync } from "esbuild";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
@@ -95,9 +96,29 @@ export function shellPod({ namespace: at, name }: Named, script?: string): Manif
   };
 }
 
-/** Flows to a URL while the pod runs, from given ports, from ports that the kernel chooses, or from both alternately. */
+/** The same in a pod that has `node`, which the image of people's own shells does not. */
+export function nodePod(named: Named, script?: string): Manifest {
+  const pod = shellPod(named, script) as { spec: { containers: object[] } };
+  const containers = pod.spec.containers.map((it) => ({ ...it, image: "fairlead.dev/fairlead" }));
+  return { ...pod, spec: { ...pod.spec, containers } };
+}
+
+/**
+ * A command that runs a program of this checkout in a `nodePod`, which does not see the checkout: the command has the text.
+ *
+ * @param module - URL of the program.
+ */
+export function programScript(module: URL, ...args: readonly string[]): string {
+  const options = { bundle: true, format: "esm", minify: true, platform: "node", write: false } as const;
+  const { outputFiles } = buildSync({ ...options, entryPoints: [fileURLToPath(module)] });
+  const words = [outputFiles[0]?.text ?? "", "program", ...args];
+  const quoted = words.map((it) => `'${it.replaceAll("'", String.raw`'\''`)}'`);
+  return `exec node --input-type=module -e ${quoted.join(" ")}`;
+}
+
+/** For a `nodePod`: flows to a URL while it runs, from given ports, from ports that the kernel chooses, or from both alternately. */
 export function flowScript(url: string, ports: "own" | "kernel" | "both"): string {
-  return `exec ${process.execPath} ${fileURLToPath(new URL("flow-client.ts", import.meta.url))} ${url} ${ports}`;
+  return programScript(new URL("flow-client.ts", import.meta.url), url, ports);
 }
 
 export function fleetExport({ namespace: at, name }: Named): Manifest {

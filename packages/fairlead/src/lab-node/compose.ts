@@ -1,8 +1,7 @@
-import { accessSync, constants, existsSync, readFileSync, realpathSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { FleetError } from "@fairlead/base/errors.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
 import { ownEntry } from "@fairlead/base/program/self.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -16,6 +15,7 @@ import { nodeLabels } from "@fairlead/lab/node/registration/node-object.ts";
 import { readCapacity, readNodeInfo } from "@fairlead/lab/node/registration/machine-facts.ts";
 import { Heartbeat, NodeRegistration } from "@fairlead/lab/node/registration/registration.ts";
 import { KubeletServer } from "@fairlead/lab/node/server/server.ts";
+import { ownFiles } from "./own-files.ts";
 import { composeProxy } from "./proxy.ts";
 
 export interface NodeFlags {
@@ -100,25 +100,17 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
 function describeMachine(flags: NodeFlags, environment: NodeDeps["environment"]): Machine {
   const started = ownEntry();
   const entry = started === undefined ? undefined : (environment["FAIRLEAD_ENTRY"] ?? started);
-  const executable = realpathSync(process.execPath);
-  const own = entry === undefined ? undefined : realpathSync(entry);
+  const own = ownFiles(process.execPath, entry);
   return {
     has: (program) => SYSTEM_PATH.split(":").some((folder) => isExecutable(join(folder, program))),
-    fairlead: own === undefined ? [executable] : [executable, own],
-    fairleadFiles: own === undefined ? [executable] : [packageOf(own), executable],
+    fairlead: own.command,
+    fairleadFiles: own.files,
     hostname: hostname(),
     identity: {
       NODE_NAME: flags.nodeName,
       ...(flags.cluster === undefined ? {} : { CLUSTER_NAME: flags.cluster }),
     },
   };
-}
-
-/** The folder of the package that a file belongs to: everything that it may import is below. */
-function packageOf(entry: string): string {
-  for (let folder = dirname(entry); folder !== dirname(folder); folder = dirname(folder))
-    if (existsSync(join(folder, "package.json"))) return folder;
-  throw new FleetError("OPTION_INVALID", `${entry} is not in a package: no parent folder has a package.json`);
 }
 
 function isExecutable(path: string): boolean {

@@ -3,10 +3,14 @@ import { describe, expect, it } from "vitest";
 import { catalogueNames, type Machine, resolveImage } from "./catalogue.ts";
 import { formatImage, parseImage } from "./reference.ts";
 
+const FILES = [
+  { source: "/root/fairlead/node", target: "/run/fairlead/node" },
+  { source: "/root/fairlead/dist/1", target: "/run/fairlead/lib" },
+];
 const machine: Machine = {
   has: (program) => program !== "nginx",
-  fairlead: ["/usr/bin/node", "/opt/fairlead/fairlead.mjs"],
-  fairleadFiles: ["/usr/bin/node", "/opt/fairlead"],
+  fairlead: ["/run/fairlead/node", "/run/fairlead/lib/fairlead.mjs"],
+  fairleadFiles: FILES,
   hostname: "east-1",
   identity: { NODE_NAME: "east-1" },
 };
@@ -51,15 +55,15 @@ describe("the catalogue", () => {
       found: true,
       program: {
         image: "fairlead.dev/echo:latest",
-        entrypoint: ["/usr/bin/node", "/opt/fairlead/fairlead.mjs", "lab-echo"],
+        entrypoint: ["/run/fairlead/node", "/run/fairlead/lib/fairlead.mjs", "lab-echo"],
         cmd: [],
         env: {
           NODE_NAME: "east-1",
           PATH: "/run/fairlead/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         },
-        needs: ["/usr/bin/node", "/opt/fairlead"],
+        needs: FILES,
         // As the real image has Node on its path.
-        scripts: { node: "#!/bin/sh\nexec '/usr/bin/node' \"$@\"\n" },
+        scripts: { node: "#!/bin/sh\nexec '/run/fairlead/node' \"$@\"\n" },
       },
     });
   });
@@ -67,7 +71,7 @@ describe("the catalogue", () => {
   it("starts any program of Fairlead by the image that charts install", () => {
     expect(resolveImage("fairlead.dev/fairlead:0.1.0", machine)).toMatchObject({
       found: true,
-      program: { entrypoint: ["/usr/bin/node", "/opt/fairlead/fairlead.mjs"], cmd: [] },
+      program: { entrypoint: ["/run/fairlead/node", "/run/fairlead/lib/fairlead.mjs"], cmd: [] },
     });
   });
 
@@ -75,7 +79,7 @@ describe("the catalogue", () => {
     const found = resolveImage("registry.k8s.io/e2e-test-images/agnhost:2.63.0", machine);
     expect(found).toMatchObject({ found: true, program: { entrypoint: ["/agnhost"], cmd: ["pause"] } });
     expect(found.found && found.program.scripts["/agnhost"]).toContain(
-      `exec '/usr/bin/node' '/opt/fairlead/fairlead.mjs' 'lab-agnhost' "$@"`,
+      `exec '/run/fairlead/node' '/run/fairlead/lib/fairlead.mjs' 'lab-agnhost' "$@"`,
     );
   });
 

@@ -11,8 +11,8 @@ export interface ImageProgram {
   readonly entrypoint: readonly string[];
   readonly cmd: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Files and folders of the machine that must be visible inside, wherever they lie. */
-  readonly needs: readonly string[];
+  /** What a container of it has of the machine's files and folders, in addition to its programs. */
+  readonly needs: readonly MachineFile[];
   /**
    * Shell scripts that the image has in `SCRIPT_FOLDER`, by name: they precede the machine's own programs in PATH. A script
    * whose name is a path is there.
@@ -22,6 +22,12 @@ export interface ImageProgram {
 
 /** The folder of an image's scripts. Each container has its own, even where /usr is read-only. */
 export const SCRIPT_FOLDER = "/run/fairlead/bin";
+
+/** A file or folder of the machine, and where a container has it, to read only. */
+export interface MachineFile {
+  readonly source: string;
+  readonly target: string;
+}
 
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -37,10 +43,9 @@ export type ImageResult =
 export interface Machine {
   /** Whether a program of this name is on the search path. */
   has(program: string): boolean;
-  /** How to start a program of Fairlead itself: the Node binary and the entry file, or a single executable. */
+  /** How a container starts a program of Fairlead itself: the Node binary and the entry file, or a single executable. */
   readonly fairlead: readonly string[];
-  /** What those need to be visible. */
-  readonly fairleadFiles: readonly string[];
+  readonly fairleadFiles: readonly MachineFile[];
   /** Host name of the node: that of pods on its own network. */
   readonly hostname: string;
   /** Defaults of the environment of our own images: which node and which cluster this is. */

@@ -1,7 +1,7 @@
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { ConfigMap, Container, Pod, Secret } from "@fairlead/kube/api/core/v1/types.ts";
-import type { ImageProgram } from "#images/catalogue.ts";
+import type { ImageProgram, MachineFile } from "#images/catalogue.ts";
 import type { BindMount } from "../container/root.ts";
 import type { ContainerSpec } from "../container/prepare.ts";
 import type { PodPlace } from "../pod/downward.ts";
@@ -95,7 +95,6 @@ function workingDirOf({ workingDir = "" }: Container): string {
   return folder;
 }
 
-/** A part of the machine that the program needs, wherever it lies. */
-function programBind(path: string): BindMount {
-  return { source: path, target: path, readOnly: true, isFile: existsSync(path) && statSync(path).isFile() };
+function programBind({ source, target }: MachineFile): BindMount {
+  return { source, target, readOnly: true, isFile: existsSync(source) && statSync(source).isFile() };
 }
