@@ -55,7 +55,7 @@ async function main(): Promise<void> {
   // Inside, where no way leads to the module proxy, the suite is found by its name.
   const variable = variableOf(flags.suite);
   if (variable !== undefined) process.env[variable] = suite.path;
-  if (await inOwnNamespace()) return;
+  if (await inOwnNamespace("start it")) return;
   const reports = join(root, "reports", `mcs-${suite.version}-${flags["ip-family"]}`);
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });

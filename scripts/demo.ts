@@ -124,7 +124,7 @@ function storyOf(): Story {
 
 async function main(): Promise<void> {
   const story = storyOf();
-  if (await inOwnNamespace()) return;
+  if (await inOwnNamespace("start it")) return;
   const signal = untilInterrupted();
   title(story.title);
   say();

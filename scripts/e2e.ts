@@ -89,7 +89,7 @@ async function main(): Promise<void> {
 }
 
 async function onLab(): Promise<void> {
-  if (await inOwnNamespace()) return;
+  if (await inOwnNamespace("start it")) return;
   const signal = untilInterrupted();
   const { image, keep } = flags;
   const network = IS_PARALLEL ? ["--topology", "nat"] : flags.agents ? ["--network-policy"] : [];
