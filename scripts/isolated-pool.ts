@@ -4,19 +4,42 @@
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
+import { realpathSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { PoolOptions, PoolRunnerInitializer, PoolWorker } from "vitest/node";
 
 /** Dies with the process that started it, and takes everything inside along. */
 const UNSHARE = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--net", "--mount", "--pid", "--ipc"];
 const ISOLATED = [...UNSHARE, "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "--"];
 
-/** The shell stays as process 1, which reaps what programs leave. 203.0.113.0/24 is for documentation (RFC 5737). Without
- * link-local addresses nothing of the links changes later, when their check for duplicates ends. */
+/** Folders that each worker has for itself, empty but for what it runs from. */
+const EMPTY = ["/run", "/tmp"];
+
+/**
+ * The shell stays as process 1, which reaps what programs leave. Folders are put together below /sys, which is mounted last: there
+ * they cover nothing that is still needed. 203.0.113.0/24 is for documentation (RFC 5737). Without link-local addresses nothing of
+ * the links changes later, when their check for duplicates ends.
+ */
 const INSIDE = `set -e
+here=$(pwd -P)
+mount -t tmpfs tmpfs /sys
+mkdir /sys/run /sys/tmp
+mount -t tmpfs -o mode=755 tmpfs /sys/run
+mount -t tmpfs -o mode=1777 tmpfs /sys/tmp
+while [ "$1" != -- ]; do
+  (umask 022; mkdir -p "/sys$1")
+  mount --rbind "$1" "/sys$1"
+  shift
+done
+shift
+# Without a note of it: libmount would write that into /run.
+mount --no-mtab --move /sys/run /run
+mount --no-mtab --move /sys/tmp /tmp
+umount /sys
 mount -t sysfs sysfs /sys
-mount -t tmpfs tmpfs /run
-mount -t tmpfs -o mode=1777 tmpfs /tmp
+# What was covered is not there by its path any more.
+cd "$here"
 ip link set lo up
 ip link add ext0 type veth peer name ext1
 ip address add 203.0.113.2/24 dev ext0
@@ -29,14 +52,32 @@ set +e
 "$@"
 exit $?`;
 
-const isolated = (...command: readonly string[]): readonly [string, string[]] => {
-  const [program = "", ...args] = [...ISOLATED, "sh", "-c", INSIDE, "sh", ...command];
+/** What the tests run from: the checkout, its packages where those are a link, and the Node that runs now. */
+function ownFolders(): readonly string[] {
+  const root = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "");
+  return [root, join(root, "node_modules"), dirname(process.execPath)].map((it) => realpathSync(it));
+}
+
+/** Those below an empty folder, without what is in another of them. */
+function coveredFolders(folders: readonly string[]): readonly string[] {
+  const isBelow = (path: string, folder: string): boolean => path.startsWith(`${folder}/`);
+  const covered = folders.filter((path) => EMPTY.some((it) => isBelow(path, it)));
+  return [...new Set(covered.filter((path) => !covered.some((it) => isBelow(path, it))))];
+}
+
+/** @param needed - Folders that the command finds as they are, although they may be in an empty one. */
+export function isolated(
+  command: readonly string[],
+  needed: readonly string[] = ownFolders(),
+): readonly [string, string[]] {
+  const inside = ["sh", "-c", INSIDE, "sh", ...coveredFolders(needed), "--", ...command];
+  const [program = "", ...args] = [...ISOLATED, ...inside];
   return [program, args];
-};
+}
 
 /** Whether this machine allows it: for root, and in containers that may make namespaces. */
 export const canIsolate =
-  process.getuid?.() === 0 && spawnSync(...isolated("true"), { stdio: "ignore" }).status === 0;
+  process.getuid?.() === 0 && spawnSync(...isolated(["true"]), { stdio: "ignore" }).status === 0;
 
 export const isolatedPool: PoolRunnerInitializer = {
   name: "isolated",
@@ -76,9 +117,10 @@ class IsolatedWorker implements PoolWorker {
 
   async start(): Promise<void> {
     const { execArgv, distPath, env } = this.#options;
-    const [command, args] = isolated(process.execPath, ...execArgv, join(distPath, "workers/forks.js"));
+    const [command, args] = isolated([process.execPath, ...execArgv, join(distPath, "workers/forks.js")]);
     const child = spawn(command, args, {
-      env,
+      // Elsewhere temporary files would not be the worker's own.
+      env: { ...env, TMPDIR: "/tmp" },
       stdio: ["ignore", "inherit", "inherit", "ipc"],
       serialization: "advanced",
     });
