@@ -94,7 +94,7 @@ describe("a member's candidates at hosts of others", () => {
     expect(faultOf("10.84.0.1", liar)).toContain("API server");
   });
 
-  it("are not what it only reports of itself, so that it keeps nobody's candidates from others", () => {
+  it("are not what it only reports of itself, so that it keeps no member's candidates from others", () => {
     const liar = member("l", {});
     const properties = Object.fromEntries(
       [NODE_RANGES, SERVICE_RANGES].map((it) => [
