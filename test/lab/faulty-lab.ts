@@ -1,6 +1,10 @@
 /** A hub, two clusters that export and import a service, and one that only imports it; flows run in all three. */
 
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  MCS_SERVICE_NAME_LABEL,
+  MCS_SOURCE_CLUSTER_LABEL,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { eventually } from "../support/waiting.ts";
 import { heal, revive } from "./fault-tools.ts";
@@ -64,11 +68,29 @@ export async function startFaultyLab(name: string): Promise<FaultyLab> {
         await untilGone(lab, it);
       }
       await checker.untilAnsweredBy(EXPORTERS);
+      await untilImported(lab);
       await expectFreshStart(lab, { members: MEMBERS, exporters: EXPORTERS, service: HELLO });
       await checker.expectSound(beganMs);
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
+}
+
+/**
+ * Waits until each member uses all endpoints. A pod may have the address of one that went while the hub was away: members that found it
+ * silent use it after several answers.
+ */
+async function untilImported(lab: TestLab): Promise<void> {
+  for (const member of MEMBERS)
+    await eventually(await lab.client(member), ENDPOINT_SLICES, (slices) =>
+      EXPORTERS.every((exporter) => {
+        const of = slices.filter(
+          ({ metadata: { labels } }) =>
+            labels?.[MCS_SERVICE_NAME_LABEL] === HELLO.name && labels[MCS_SOURCE_CLUSTER_LABEL] === exporter,
+        );
+        return of.length > 0 && of.every((it) => it.endpoints?.length === REPLICAS);
+      }),
+    );
 }
 
 /** Waits for the end of the pods that go. */
