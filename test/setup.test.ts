@@ -13,7 +13,6 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -28,7 +27,8 @@ const canMount = spawnSync("unshare", ["--mount", "mount", "-t", "tmpfs", "x", "
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "fairlead-setup-"));
+  // Where other users can enter, as they do not need to in a TMPDIR.
+  folder = mkdtempSync("/tmp/fairlead-setup-");
   chmodSync(folder, 0o755);
   for (const it of [
     "package.json",
@@ -39,7 +39,10 @@ beforeEach(() => {
     "scripts/tools",
   ])
     cpSync(join(root, it), join(folder, it), { recursive: true });
+  // The checkout may be its owner's alone.
+  spawnSync("chmod", ["-R", "a+rX", folder]);
   mkdirSync(join(folder, "bin"));
+  chmodSync(join(folder, "bin"), 0o755);
   for (const it of ["npm", "unzip", "apt-get"]) standIn(it, "exit 0");
   standIn("unshare", "exit 0");
 });
@@ -126,9 +129,10 @@ describe("the setup refuses", () => {
     const work = join(folder, "etc");
     mkdirSync(work);
     const before = [
-      `mount -t tmpfs etc ${work}`,
-      `mkdir ${work}/upper ${work}/work`,
-      `mount -t overlay etc -o lowerdir=/etc,upperdir=${work}/upper,workdir=${work}/work /etc`,
+      `mount -t tmpfs etc '${work}'`,
+      `cd '${work}'`,
+      "mkdir upper work",
+      "mount -t overlay etc -o lowerdir=/etc,upperdir=upper,workdir=work /etc",
       "rm -f /etc/debian_version /etc/os-release",
       `echo 'PRETTY_NAME="Fedora Linux 43"' >/etc/os-release`,
     ];

@@ -179,7 +179,7 @@ describe("a credential plugin", () => {
   /** A plugin that counts its runs in a file, and prints what `status` says. */
   async function plugin(status: string, rest: Record<string, unknown> = {}) {
     const path = join(folder, "plugin");
-    const script = `#!/bin/sh\necho run >> ${join(folder, "runs")}\necho "$KUBERNETES_EXEC_INFO" > ${join(folder, "info")}\n${status}\n`;
+    const script = `#!/bin/sh\necho run >> '${join(folder, "runs")}'\necho "$KUBERNETES_EXEC_INFO" > '${join(folder, "info")}'\n${status}\n`;
     await writeFile(path, script);
     await chmod(path, 0o755);
     const exec = {
