@@ -43,21 +43,23 @@ function shapeOf(object: Manifest): unknown {
 
 describe.skipIf(helm === undefined)("fairlead join", () => {
   it.each([false, true])(
-    "installs what the chart of a member renders (with node agents and the startup taint: %s)",
+    "installs what the chart of a member renders (with node agents, their metrics and the startup taint: %s)",
     async (nodes) => {
       const rendered = await render(
         helm?.program ?? "",
         "fairlead-member",
-        ["fullnameOverride=fairlead-member", `nodes.install=${nodes}`, `nodes.startupTaint=${nodes}`],
+        [
+          "fullnameOverride=fairlead-member",
+          ...["install", "exposeMetrics", "startupTaint"].map((it) => `nodes.${it}=${nodes}`),
+        ],
         "fairlead-member",
       );
       const kept = rendered.filter((it) => it.metadata.annotations?.["helm.sh/hook"] === undefined);
       const chart = new Map(kept.map((it) => [`${it.kind} ${it.metadata.name}`, shapeOf(it)]));
       const joined = new Map(
-        memberManifests({ ...install, nodes, startupTaint: nodes }).map(({ of, object }) => [
-          `${of.kind} ${object.metadata.name}`,
-          shapeOf(object as unknown as Manifest),
-        ]),
+        memberManifests({ ...install, nodes, exposeNodeMetrics: nodes, startupTaint: nodes }).map(
+          ({ of, object }) => [`${of.kind} ${object.metadata.name}`, shapeOf(object as unknown as Manifest)],
+        ),
       );
       expect([...joined.keys()].toSorted()).toEqual([...chart.keys()].toSorted());
       for (const [name, shape] of joined) expect({ name, shape }).toEqual({ name, shape: chart.get(name) });
@@ -68,12 +70,18 @@ describe.skipIf(helm === undefined)("fairlead join", () => {
 
 describe.skipIf(helm === undefined)("a member's agent", () => {
   it("installs the DaemonSet that the chart of node agents renders, with the ServiceAccount and rules of join", async () => {
-    const rendered = await render(helm?.program ?? "", "fairlead-node", [], "fairlead-node");
-    const chart = new Map(rendered.map((it) => [`${it.kind} ${it.metadata.name}`, shapeOf(it)]));
-    const agents = nodeDaemonSet({ image: `fairlead.dev/fairlead:${VERSION}`, isRemoving: false });
-    expect(shapeOf({ kind: "DaemonSet", ...agents } as unknown as Manifest)).toEqual(
-      chart.get("DaemonSet fairlead-node"),
-    );
+    const chartWith = async (exposesMetrics: boolean) => {
+      const values = [`metrics.expose=${exposesMetrics}`];
+      const rendered = await render(helm?.program ?? "", "fairlead-node", values, "fairlead-node");
+      return new Map(rendered.map((it) => [`${it.kind} ${it.metadata.name}`, shapeOf(it)]));
+    };
+    const image = `fairlead.dev/fairlead:${VERSION}`;
+    for (const exposesMetrics of [true, false]) {
+      const agents = nodeDaemonSet({ image, isRemoving: false, exposesMetrics });
+      const rendered = (await chartWith(exposesMetrics)).get("DaemonSet fairlead-node");
+      expect(shapeOf({ kind: "DaemonSet", ...agents } as unknown as Manifest)).toEqual(rendered);
+    }
+    const chart = await chartWith(false);
     for (const { of, object } of memberManifests({ ...install, nodes: true }))
       if (object.metadata.name.startsWith("fairlead-node"))
         expect(shapeOf(object as unknown as Manifest)).toEqual(

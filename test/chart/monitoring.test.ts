@@ -5,7 +5,16 @@ import { createMetrics } from "@fairlead/base/metrics.ts";
 import { createDnsMeters } from "@fairlead/dns/meters.ts";
 import { createNodeMeters } from "@fairlead/fleet/dataplane/node/node-meters.ts";
 import { createPathMeters } from "@fairlead/fleet/dataplane/node/path-meters.ts";
-import { at, CHARTS as MANAGERS, HELMS, render } from "../support/helm.ts";
+import {
+  at,
+  chartFolder,
+  containersOf,
+  CHARTS as MANAGERS,
+  HELMS,
+  podsOf,
+  render,
+  runHelm,
+} from "../support/helm.ts";
 
 /** What dashboards and alerts ask Prometheus for. */
 
@@ -78,6 +87,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
   const rendered = () =>
     render(helm?.program ?? "", chart, [
       "podMonitor.enabled=true",
+      ...(chart === "fairlead-node" ? ["metrics.expose=true"] : []),
       "prometheusRule.enabled=true",
       "grafanaDashboard.enabled=true",
     ]);
@@ -224,5 +234,52 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
       .filter((it) => it.kind === "Deployment" || it.kind === "DaemonSet")
       .map((it) => at(it, "spec", "template", "metadata", "labels", "app.kubernetes.io/component"));
     expect(new Set(components)).toEqual(new Set(wanted as string[]));
+  });
+});
+
+/** Values with which the chart renders all of its programs. */
+const ALL_PROGRAMS = {
+  "fairlead-hub": [],
+  "fairlead-member": ["nodes.install=true"],
+  "fairlead-node": [],
+  "fairlead-relay": [
+    "relays[0].name=one",
+    "relays[0].addresses[0]=203.0.113.9",
+    "relays[0].nodeSelector.relay=one",
+  ],
+} as const;
+
+describe.skipIf(helm === undefined)("pods in the network of their node", () => {
+  const onNodes = async (chart: keyof typeof ALL_PROGRAMS, values: readonly string[] = []) => {
+    const manifests = await render(helm?.program ?? "", chart, [...ALL_PROGRAMS[chart], ...values]);
+    const pods = podsOf(manifests).filter((it) => it.spec["hostNetwork"] === true);
+    return containersOf(manifests)
+      .filter(({ of }) => pods.some((pod) => of.startsWith(`${pod.of}/`)))
+      .map(({ args, manifest }) => ({
+        metrics: args.filter((it) => it.startsWith("--metrics=")),
+        probes: ["startupProbe", "livenessProbe", "readinessProbe"].map((it) => {
+          return (at(manifest, it, "httpGet") as { host?: string }).host;
+        }),
+      }));
+  };
+  const probes = ["127.0.0.1", "127.0.0.1", "127.0.0.1"];
+
+  it.each([
+    ["fairlead-hub", undefined],
+    ["fairlead-member", undefined],
+    ["fairlead-node", 8085],
+    ["fairlead-relay", 8084],
+  ] as const)("serve metrics to the node alone, unless values of %s expose them", async (chart, port) => {
+    const expected = (host: string) =>
+      port === undefined ? [] : [{ metrics: [`--metrics=${host}:${port}`], probes }];
+    expect(await onNodes(chart)).toEqual(expected("127.0.0.1"));
+    if (port !== undefined) expect(await onNodes(chart, ["metrics.expose=true"])).toEqual(expected(""));
+  });
+
+  it("are not scraped where Prometheus cannot reach them: the chart refuses, and names the value", async () => {
+    const args = ["template", "fleet", chartFolder("fairlead-node"), "--set", "podMonitor.enabled=true"];
+    const { exitCode, stderr } = await runHelm(helm?.program ?? "", args, { allowFailure: true });
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toContain("podMonitor.enabled needs metrics.expose=true");
   });
 });

@@ -31,7 +31,8 @@ const hub = () => fleet.client("hub");
 
 beforeAll(async () => {
   const image = "registry.example/fairlead";
-  fleet = await startFleet({ members: MEMBERS, nodeImages: { a: image, b: image } });
+  const nodeImages = { a: image, b: image };
+  fleet = await startFleet({ members: MEMBERS, nodeImages, exposeNodeMetrics: true });
   await createProfile(hub(), "site", { version: "0.1.0" });
   for (const [at, name] of MEMBERS.entries()) {
     await addNode(fleet.client(name), "n1", { address: "192.168.7.1", podCIDR: `10.${9 + at}.0.0/24` });
@@ -105,6 +106,11 @@ async function restart(what: { stop(): Promise<void>; start(): void } | undefine
   await what?.stop();
   what?.start();
 }
+
+it("node agents serve metrics on all addresses of their node where the member exposes them", async () => {
+  const { spec } = await fleet.client("a").get(DAEMON_SETS, KEY);
+  expect(spec?.template.spec?.containers[0]?.args).toContain("--metrics=:8085");
+});
 
 describe("an update run of type Components", () => {
   it("upgrades the agents of one member's nodes, waits for an approval, and upgrades those of the next", async () => {

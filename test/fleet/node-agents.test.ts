@@ -12,6 +12,8 @@ import {
   type Deployment,
   DEPLOYMENTS,
 } from "@fairlead/kube/api/apps/v1/types.ts";
+import { createMetrics } from "@fairlead/base/metrics.ts";
+import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
 import { PODS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
@@ -76,6 +78,16 @@ describe("the node agents of a profile", () => {
     await reported("NotEnabled", "b: its agent does not install fairlead node; run fairlead join");
     expect((await fleet.client("b").list(DAEMON_SETS)).items).toEqual([]);
     await setProfile(hub(), "b", null);
+  });
+
+  it("serve metrics to their own node alone", async () => {
+    const flag = argsOf(await a().get(DAEMON_SETS, KEY)).find((it) => it.startsWith("--metrics=")) ?? "";
+    // Any port: others may have the agent's own.
+    const address = flag.replace(/^--metrics=(.*):8085$/, "$1:0");
+    await using server = await serveMetrics({ metrics: createMetrics(), checks: [], address });
+    const read = (host: string) => fetch(`http://${host}:${server.port}/metrics`);
+    expect((await read("127.0.0.1")).status).toBe(200);
+    await expect(read("127.0.0.2")).rejects.toMatchObject({ cause: { code: "ECONNREFUSED" } });
   });
 
   it("are reported as installed when all nodes run them, by the member and by the profile", async () => {

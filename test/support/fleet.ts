@@ -162,6 +162,8 @@ export interface FleetOptions {
   readonly manualImports?: readonly string[];
   /** Members that install node agents, out of this repository. Default: none. */
   readonly nodeImages?: Readonly<Record<string, string>>;
+  /** Whether these serve metrics on all addresses of their nodes. Default: false. */
+  readonly exposeNodeMetrics?: boolean;
   /** Places resources: the hub reads everything, and members apply with all rights. Default: false. */
   readonly placement?: boolean;
   /** Whether ConfigMaps may be envelopes. Default: false. */
@@ -245,6 +247,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
             probe,
             ...defined({
               nodeImage: options.nodeImages?.[name],
+              exposeNodeMetrics: options.exposeNodeMetrics,
               placement: options.placement,
               collectNamespaces: options.collectNamespaces,
             }),

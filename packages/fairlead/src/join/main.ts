@@ -39,6 +39,7 @@ interface Flags {
   readonly podCidr?: string;
   readonly parallelProfile?: string;
   readonly nodeAgents: boolean;
+  readonly exposeNodeMetrics: boolean;
   readonly startupTaint: boolean;
   readonly placementRole: string;
   readonly skipCheck: string[];
@@ -97,6 +98,11 @@ export function command(): Program {
       "parallel ClusterMeshProfile in which the member will be: its addresses may be those of other members, and its agent may install fairlead node",
     )
     .option("--node-agents", "its agent may install fairlead node; --parallel-profile permits it, too", false)
+    .option(
+      "--expose-node-metrics",
+      "its fairlead node serves metrics on all addresses of its node, to all that reach them, instead of on 127.0.0.1",
+      false,
+    )
     .option(
       "--startup-taint",
       "its agent keeps new pods off nodes whose fairlead node has not written its policies since their boot",
@@ -192,6 +198,7 @@ function installOf({
   dns,
   parallelProfile,
   nodeAgents,
+  exposeNodeMetrics,
   startupTaint,
   placementRole,
 }: Flags): MemberInstall {
@@ -201,6 +208,7 @@ function installOf({
     replicas: 2,
     dns,
     nodes: nodeAgents || parallelProfile !== undefined,
+    exposeNodeMetrics,
     startupTaint,
     placementRole: placementRole === "none" ? null : placementRole,
   };

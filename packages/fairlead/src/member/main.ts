@@ -47,6 +47,11 @@ export function command(): Program {
       "repository, without a tag, of the images of fairlead node that profiles ask for; default: this member installs none",
     )
     .option(
+      "--expose-node-metrics",
+      "let the fairlead node that it installs serve metrics on all addresses of its node, to all that reach them, instead of on 127.0.0.1",
+      false,
+    )
+    .option(
       "--startup-taint",
       "keep new pods off nodes whose fairlead node has not written its policies since their boot, by the taint fairlead.dev/agent-not-ready",
       false,
@@ -89,6 +94,7 @@ export function command(): Program {
             placement: flags.placement,
             collectNamespaces: flags.collectNamespaces,
             startupTaint: flags.startupTaint,
+            exposeNodeMetrics: flags.exposeNodeMetrics,
             compileHealth,
             address: { server: config.server, ...defined({ ca: config.ca }) },
             ...defined({ nodeImage: flags.nodeImage, upgradeImage: flags.upgradeImage }),

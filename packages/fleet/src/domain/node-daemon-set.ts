@@ -12,11 +12,14 @@ const STATE = "/var/lib/fairlead";
 const RUN = "/run";
 const CGROUPS = "/sys/fs/cgroup";
 const REMOVE = "--remove";
+const LOOPBACK = "127.0.0.1";
 
 export interface WantedAgents {
   readonly image: string;
   /** The agents remove their nodes' parts of the network, and are ready when these are gone. */
   readonly isRemoving: boolean;
+  /** Whether all that reach a node's addresses may read the metrics of its agent. Default: false, only the node itself may. */
+  readonly exposesMetrics?: boolean;
 }
 
 export function nodeDaemonSet(wanted: WantedAgents): Applied<DaemonSet> {
@@ -59,8 +62,12 @@ export function nodeDaemonSet(wanted: WantedAgents): Applied<DaemonSet> {
   };
 }
 
-function containerOf({ image, isRemoving }: WantedAgents): Container {
-  const health = (path: string, more: Probe): Probe => ({ httpGet: { path, port: "metrics" }, ...more });
+function containerOf({ image, isRemoving, exposesMetrics = false }: WantedAgents): Container {
+  // The kubelet would ask the pod's address, which is the node's, and nothing listens there by default.
+  const health = (path: string, more: Probe): Probe => ({
+    httpGet: { host: LOOPBACK, path, port: "metrics" },
+    ...more,
+  });
   return {
     name: "node",
     image,
@@ -71,7 +78,7 @@ function containerOf({ image, isRemoving }: WantedAgents): Container {
       "--node-name=$(NODE_NAME)",
       `--state-dir=${STATE}`,
       `--wireguard-cgroup=${CGROUPS}/fairlead-wireguard`,
-      "--metrics=:8085",
+      `--metrics=${exposesMetrics ? "" : LOOPBACK}:8085`,
       ...(isRemoving ? [REMOVE] : []),
     ],
     env: [{ name: "NODE_NAME", valueFrom: { fieldRef: { fieldPath: "spec.nodeName" } } }],

@@ -58,6 +58,8 @@ export interface MemberOptions {
   readonly imports?: ImportCreator;
   /** Repository of the images of `fairlead node`, without a tag. Default: this member installs none. */
   readonly nodeImage?: string;
+  /** Whether all that reach a node's addresses may read the metrics of its `fairlead node`. Default: false. */
+  readonly exposeNodeMetrics?: boolean;
   /** Whether it applies what is placed on it. Default: false. */
   readonly placement?: boolean;
   /** Compiles the health rules of placements. Default: they are not evaluated. */
@@ -183,12 +185,13 @@ function placedWorks(
 
 /** All, or none. */
 function createAddressing(
-  { local, deps, nodeImage }: MemberOptions,
+  { local, deps, nodeImage, exposeNodeMetrics = false }: MemberOptions,
   part: MemberPart,
 ): Pick<Session, "ranges" | "mesh" | "nodeAgents"> {
   const ranges = createRanges(local, part, deps);
   if (ranges === undefined) return { ranges, mesh: undefined, nodeAgents: undefined };
-  const nodeAgents = nodeImage === undefined ? undefined : new NodeAgents(local, nodeImage, deps);
+  const install = { repository: nodeImage ?? "", exposesMetrics: exposeNodeMetrics };
+  const nodeAgents = nodeImage === undefined ? undefined : new NodeAgents(local, install, deps);
   return { ranges, mesh: createMeshInformers(local, deps), nodeAgents };
 }
 

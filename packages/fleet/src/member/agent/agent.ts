@@ -40,6 +40,8 @@ export interface AgentOptions {
   readonly imports?: ImportCreator;
   /** Repository of the images of `fairlead node`, without a tag. Default: this member installs none. */
   readonly nodeImage?: string;
+  /** Whether all that reach a node's addresses may read the metrics of its `fairlead node`. Default: false. */
+  readonly exposeNodeMetrics?: boolean;
   /** Whether it applies what is placed on it. Default: false. */
   readonly placement?: boolean;
   /** Compiles the health rules of placements. Default: they are not evaluated. */
@@ -237,6 +239,7 @@ async function runSession(
           address: options.address,
           collectNamespaces: options.collectNamespaces,
           startupTaint: options.startupTaint,
+          exposeNodeMetrics: options.exposeNodeMetrics,
           upgradeImage: options.upgradeImage,
           compileHealth: options.compileHealth,
         }),

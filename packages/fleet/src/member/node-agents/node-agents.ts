@@ -18,7 +18,7 @@ import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlea
 import type { MeshInformers } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
 import { upgradeDns } from "./dns.ts";
-import { type AgentsPlan, describeAgents, failed, planAgents } from "./plan.ts";
+import { type AgentsInstall, type AgentsPlan, describeAgents, failed, planAgents } from "./plan.ts";
 
 const KEY = objectKey(FLEET_SYSTEM_NAMESPACE, NODE_AGENTS);
 
@@ -28,20 +28,19 @@ const LOOK_MS = 10_000;
 /** Installs `fairlead node` in the version that the profile of the cluster names, and removes it when the cluster has left the network. */
 export class NodeAgents {
   readonly daemonSets: Informer<DaemonSet>;
-  readonly #repository: string;
+  readonly #install: AgentsInstall;
   #condition: NewCondition | undefined;
   /** Called when there is something else to report. */
   onReport: () => void = () => {};
 
-  /** @param repository - Of images, without a tag. */
-  constructor(local: KubeClient, repository: string, deps: RuntimeDeps) {
+  constructor(local: KubeClient, install: AgentsInstall, deps: RuntimeDeps) {
     const options = {
       namespace: FLEET_SYSTEM_NAMESPACE,
       labelSelector: NODE_AGENTS_SELECTOR,
       fieldManager: MEMBER_MANAGER,
     };
     this.daemonSets = createInformer(local, DAEMON_SETS, options, deps);
-    this.#repository = repository;
+    this.#install = install;
   }
 
   /** How the agents are, for the hub. Undefined: there is nothing to say. */
@@ -80,7 +79,7 @@ export class NodeAgents {
     const plan = planAgents({
       isInNetwork: network !== undefined && membershipOf(session) !== "leave",
       version: network?.spec.version,
-      repository: this.#repository,
+      ...this.#install,
       daemonSets: [...this.daemonSets.store.list()],
     });
     try {

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
 import type { DaemonSet } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
-import { nodeDaemonSet } from "#domain/node-daemon-set.ts";
+import { nodeDaemonSet, type WantedAgents } from "#domain/node-daemon-set.ts";
 import { type AgentsView, describeAgents, planAgents } from "./plan.ts";
 
 const REPOSITORY = "registry.example:5000/fairlead";
-const OLD = { image: `${REPOSITORY}:0.1.0`, isRemoving: false };
-const NEW = { image: `${REPOSITORY}:0.2.0`, isRemoving: false };
+const OLD = { image: `${REPOSITORY}:0.1.0`, isRemoving: false, exposesMetrics: false };
+const NEW = { image: `${REPOSITORY}:0.2.0`, isRemoving: false, exposesMetrics: false };
 const REMOVAL = { image: `${REPOSITORY}:0.1.0`, isRemoving: true };
 
 /** As the cluster's controller reports it when so many of three nodes are updated. */
-function daemonSet(wanted: typeof OLD, ready = 3): DaemonSet {
+function daemonSet(wanted: WantedAgents, ready = 3): DaemonSet {
   const made = nodeDaemonSet(wanted) as DaemonSet;
   return {
     ...made,
@@ -28,7 +28,8 @@ function daemonSet(wanted: typeof OLD, ready = 3): DaemonSet {
 }
 
 function view(of: Partial<AgentsView>): AgentsView {
-  return { isInNetwork: true, version: "0.2.0", repository: REPOSITORY, daemonSets: [], ...of };
+  const install = { repository: REPOSITORY, exposesMetrics: false };
+  return { isInNetwork: true, version: "0.2.0", daemonSets: [], ...install, ...of };
 }
 
 const ofHelm: DaemonSet = {
@@ -43,6 +44,11 @@ const ofHelm: DaemonSet = {
 describe("the node agents of a member", () => {
   it.each<[string, Partial<AgentsView>, unknown]>([
     ["are installed in the version that the profile names", {}, { step: "apply", wanted: NEW }],
+    [
+      "serve metrics to others where the member permits it",
+      { exposesMetrics: true },
+      { step: "apply", wanted: { ...NEW, exposesMetrics: true } },
+    ],
     ["are upgraded to it", { daemonSets: [daemonSet(OLD)] }, { step: "apply", wanted: NEW }],
     [
       "stay as they are if it names none",

@@ -15,13 +15,19 @@ import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 
 /** What a member does with the DaemonSet of its node agents, and what it reports of them. Pure. */
 
-export interface AgentsView {
+/** The member's own part of the decision, which the hub has no say in. */
+export interface AgentsInstall {
+  /** Of images, without a tag. */
+  readonly repository: string;
+  /** Whether all that reach a node's addresses may read the metrics of its agent. */
+  readonly exposesMetrics: boolean;
+}
+
+export interface AgentsView extends AgentsInstall {
   /** Whether the cluster is in a parallel network, as its nodes know it. */
   readonly isInNetwork: boolean;
   /** That the network's profile names. Undefined: what is installed stays. */
   readonly version: string | undefined;
-  /** Of images, without a tag. */
-  readonly repository: string;
   /** All that run node agents, in `fleet-system`. */
   readonly daemonSets: readonly DaemonSet[];
 }
@@ -31,7 +37,8 @@ export type AgentsPlan =
   | { readonly step: "apply"; readonly wanted: WantedAgents }
   | { readonly step: "delete" };
 
-export function planAgents({ isInNetwork, version, repository, daemonSets }: AgentsView): AgentsPlan {
+export function planAgents({ isInNetwork, version, daemonSets, ...install }: AgentsView): AgentsPlan {
+  const { repository, exposesMetrics } = install;
   const own = daemonSets.find((it) => isOwn(it));
   if (!isInNetwork) {
     if (own === undefined) return { step: "nothing" };
@@ -53,7 +60,7 @@ export function planAgents({ isInNetwork, version, repository, daemonSets }: Age
       ? undefined
       : failed("InstalledOtherwise", describeForeign(foreign, wanted));
   if (problem !== undefined) return { step: "nothing", condition: problem };
-  return { step: "apply", wanted: { image: `${repository}:${wanted}`, isRemoving: false } };
+  return { step: "apply", wanted: { image: `${repository}:${wanted}`, isRemoving: false, exposesMetrics } };
 }
 
 function describeForeign(daemonSet: DaemonSet, version: string): string {

@@ -42,6 +42,8 @@ export interface MemberInstall {
   readonly dns: boolean;
   /** Whether the agent may install `fairlead node`, as profiles ask for it, out of the repository of `image`. Default: false. */
   readonly nodes?: boolean;
+  /** Whether all that reach a node's addresses may read the metrics of its `fairlead node`. Default: false. */
+  readonly exposeNodeMetrics?: boolean;
   /** Whether the agent keeps new pods off nodes whose `fairlead node` has not written its policies. Default: false. */
   readonly startupTaint?: boolean;
   /** The ClusterRole of what placements may write in the member. Default: cluster-admin. Null: the agent applies nothing. */
@@ -73,6 +75,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
       "--metrics=:8080",
       ...(install.placementRole === null ? ["--no-placement"] : []),
       ...(install.nodes === true ? [`--node-image=${repositoryOf(install.image)}`] : []),
+      ...(install.nodes === true && install.exposeNodeMetrics === true ? ["--expose-node-metrics"] : []),
       ...(install.startupTaint === true ? ["--startup-taint"] : []),
     ],
     ports: [{ name: "metrics", containerPort: 8080 }],
