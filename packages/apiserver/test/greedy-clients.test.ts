@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { connect as connectTcp, type Socket } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
@@ -18,7 +19,7 @@ const DEADLINE_MS = 90_000;
 
 let test: TestServer;
 let clock: FakeClock;
-const sockets: TLSSocket[] = [];
+const sockets: Socket[] = [];
 
 function headers(user: string): Record<string, string> {
   return { Authorization: `Bearer ${user}-token` };
@@ -95,7 +96,39 @@ beforeEach(async () => {
 
 afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();
-  await test[Symbol.asyncDispose]();
+  const closed = test[Symbol.asyncDispose]();
+  // Connections that ended during their handshake are closed when the server has waited long enough.
+  await clock.advance(DEADLINE_MS);
+  await closed;
+});
+
+describe("connections of clients that have not proven who they are", () => {
+  const ANONYMOUS = "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n";
+
+  it("are bounded, whether they say nothing or ask anonymously, and known clients keep theirs", async () => {
+    const watch = await open(request("alice", `GET ${NAMESPACE}/configmaps?watch=1`));
+    const idle = await open(request("alice", `GET ${NAMESPACE}/configmaps/small`));
+    const asked = await open(ANONYMOUS);
+    await once(asked.resume(), "data");
+    const strangers = new Set<Socket>();
+    const connected = Array.from({ length: 1200 }, () => {
+      const socket = connectTcp({ host: "127.0.0.1", port: test.server.port });
+      strangers.add(socket);
+      sockets.push(socket);
+      socket.on("error", () => {});
+      socket.resume().once("close", () => strangers.delete(socket));
+      return once(socket, "connect");
+    });
+    await Promise.all(connected);
+    // Its handshake is done: only the limit closes it.
+    await expect.poll(() => asked.destroyed, WAIT).toBe(true);
+    await expect.poll(() => strangers.size, WAIT).toBeLessThanOrEqual(1024);
+    await expectServed();
+    expect([watch.destroyed, idle.destroyed]).toEqual([false, false]);
+    const again = once(idle.resume(), "data");
+    idle.write(request("alice", `GET ${NAMESPACE}/configmaps/small`));
+    expect(String(await again)).toContain("HTTP/1.1 200");
+  });
 });
 
 describe("bodies that arrive too slowly", () => {

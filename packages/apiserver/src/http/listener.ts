@@ -9,6 +9,7 @@ import { isStream, type RequestHandler } from "./handler.ts";
 import { answerTo, type ParserError } from "./malformed.ts";
 import type { ServerMeters } from "./meters.ts";
 import { parsePath } from "./path.ts";
+import { isAuthorized, Strangers } from "./strangers.ts";
 
 /** Time for requests in flight to finish once the server stops. Unit: milliseconds. */
 const DRAIN_MS = 2000;
@@ -53,6 +54,7 @@ export class Listener implements AsyncDisposable {
   #closed: Promise<void> | undefined;
   /** Connections below TLS: the HTTP server does not know of those whose client went away during the handshake. */
   readonly #sockets = new Set<Socket>();
+  readonly #strangers = new Strangers();
   /** The last answer that is under way on each connection: nothing else may be written in the middle of it. */
   readonly #answering = new WeakMap<Socket, ServerResponse>();
 
@@ -82,25 +84,32 @@ export class Listener implements AsyncDisposable {
     });
     this.#server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
+      this.#strangers.add(socket);
       socket.once("close", () => this.#sockets.delete(socket));
     });
     this.#server.on("request", (request, response) => {
       const { socket } = request;
       this.#answering.set(socket, response);
+      this.#strangers.remove(socket);
       response.setMaxListeners(MAX_LISTENERS);
       response.once("close", () => {
         if (this.#answering.get(socket) === response) this.#answering.delete(socket);
       });
       // When the server stops, a connection whose last answer has ended is of no use any more.
       response.once("finish", () => {
+        if (this.#answering.get(socket) === response) this.#strangers.answered(request, response);
         if (this.#closed !== undefined) socket.end();
       });
       void handler.handle(request, response);
     });
     this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
+      this.#strangers.remove(socket);
       void handler.handleUpgrade(request, socket, head);
     });
-    this.#server.on("secureConnection", readByStream);
+    this.#server.on("secureConnection", (socket: Socket) => {
+      if (isAuthorized(socket)) this.#strangers.remove(socket);
+      readByStream(socket);
+    });
     this.#server.on("tlsClientError", (_error, socket) => socket.destroy());
     this.#server.on("clientError", (error: ParserError, socket) => this.#refuse(error, socket as Socket));
   }
