@@ -19,7 +19,8 @@ function world() {
     index < 10 && (epoch === 1 || epoch === 2)
       ? createSecretKey(Buffer.alloc(32, 16 * epoch + index))
       : undefined;
-  const table = new RegistrationTable({ keyOf, secret: new Uint8Array(32).fill(1), clock });
+  const exists = (index: number): boolean => index < 10;
+  const table = new RegistrationTable({ keyOf, exists, secret: new Uint8Array(32).fill(1), clock });
   let nonces = 0;
   const request = (of: Request): Uint8Array => {
     const { from, to, epoch = 1, cookie = NO_COOKIE } = of;
@@ -181,6 +182,31 @@ describe("a relay's table of registrations", () => {
       { before: undefined, after: { from: 3, to: 2, source: HOME } },
     ]);
     expect([...table.list()]).toHaveLength(1);
+  });
+
+  it("keeps no registration for a gateway that does not exist, and no number of one takes another's leg", () => {
+    const { register, request, receive, table } = world();
+    register({ from: 3, to: 5 }, HOME);
+    // Numbers of a frame over TLS have 15 bits: these would fill the bits of the other gateway.
+    for (const to of [10, MAX_INDEX, (3 << 10) | 5, 2 ** 15 - 1])
+      for (const from of [0, 1, 2])
+        expect(receive(request({ from, to }), AWAY, to)).toEqual({ result: "refused", changes: [] });
+    expect([...table.list()]).toMatchObject([{ from: 3, to: 5, source: HOME }]);
+  });
+
+  it("moves the registrations of one gateway a few times a second at most, and those of others as before", async () => {
+    const { clock, register, table } = world();
+    const flood = (times: number): number =>
+      Array.from({ length: times }, (_, at) => register(PAIR, { ...HOME, port: 1 + at })).filter(
+        ({ changes }) => changes.length > 0,
+      ).length;
+    expect(flood(2100)).toBe(2048);
+    await clock.advance(1000);
+    expect(flood(50)).toBe(35);
+    expect(table.size).toBe(1);
+    expect(register({ from: 3, to: 2 }, OTHER).result).toBe("registered");
+    expect(register({ from: 2, to: 3 }, AWAY).result).toBe("registered");
+    expect(table.routeOf(2, OTHER)).toMatchObject({ target: { source: AWAY } });
   });
 
   it("after any registrations, finds each by its address, and no two by the same", () => {

@@ -1,5 +1,6 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 import type { Clock } from "@fairlead/base/clock.ts";
+import { createTokenBucket, type TokenBucket } from "@fairlead/base/token-bucket.ts";
 import {
   COOKIE_BYTES,
   type ControlDatagram,
@@ -57,6 +58,8 @@ export interface ControlOutcome {
 export interface RegistrationTableOptions {
   /** Key shared with gateway `index` in `epoch`; undefined if there is no such gateway or epoch. */
   readonly keyOf: (index: number, epoch: number) => KeyObject | undefined;
+  /** Whether there is a gateway `index`: a frame over TLS may name any number. */
+  readonly exists: (index: number) => boolean;
   /** Random; new at each start. */
   readonly secret: Uint8Array;
   readonly clock: Clock;
@@ -66,6 +69,11 @@ export interface RegistrationTableOptions {
 const LIFETIME_S = 180;
 /** A cookie is valid for this and the next slot. Unit: milliseconds. */
 const SLOT_MS = 60_000;
+/**
+ * Registrations of one gateway that are new or move: all of its legs at once, in both epochs, as after a restart behind a NAT,
+ * and all of them again each minute. Each costs a change of what is forwarded and a line of the log.
+ */
+const MOVES = { burst: 2048, perSecond: 35 } as const;
 
 interface Entry {
   readonly registration: Registration;
@@ -89,6 +97,8 @@ export class RegistrationTable {
   readonly #bySource = new Map<string, Registration>();
   /** Legs by the address of their source. */
   readonly #byAddress = new Map<string, Map<number, Registration>>();
+  /** By index of the gateway that registers. */
+  readonly #moves = new Map<number, TokenBucket>();
 
   constructor(options: RegistrationTableOptions) {
     this.#options = options;
@@ -138,6 +148,7 @@ export class RegistrationTable {
       this.#put(wanted, entry.generation);
       return { from, result: "renewed", answer: accepted, changes: [] };
     }
+    if (!this.#mayMove(from)) return { ...REFUSED, from };
     return { from, result: "registered", answer: accepted, changes: this.#move(wanted, entry) };
   }
 
@@ -163,6 +174,7 @@ export class RegistrationTable {
   /** Forgets those that were not renewed in time, and those of gateways that were deleted. */
   sweep(exists: (index: number) => boolean): readonly RegistrationChange[] {
     const now = this.#options.clock.monotonic();
+    for (const from of this.#moves.keys()) if (!exists(from)) this.#moves.delete(from);
     const gone = [...this.#byLeg.values()].filter(
       ({ registration: { from, to }, expiresAtMs }) => expiresAtMs <= now || !exists(from) || !exists(to),
     );
@@ -178,11 +190,21 @@ export class RegistrationTable {
     | undefined {
     const head = headOf(bytes);
     if (head?.kind !== "register" || head.to !== to || head.from === to) return undefined;
+    if (!this.#options.exists(to)) return undefined;
     const shared = this.#options.keyOf(head.from, head.epoch);
     if (shared === undefined) return undefined;
     const key = binding === undefined ? shared : boundKey(shared, binding);
     const request = openControl(bytes, key);
     return request?.kind === "register" ? { request, key } : undefined;
+  }
+
+  #mayMove(from: number): boolean {
+    let moves = this.#moves.get(from);
+    if (moves === undefined) {
+      moves = createTokenBucket(this.#options.clock, MOVES.perSecond, MOVES.burst);
+      this.#moves.set(from, moves);
+    }
+    return moves.tryTake();
   }
 
   #move(wanted: Registration, entry: Entry | undefined): readonly RegistrationChange[] {

@@ -45,6 +45,7 @@ export async function startRelay(
   const keys = new GatewayKeys(options.privateKey);
   const table = new RegistrationTable({
     keyOf: (index, epoch) => keys.keyOf(index, epoch),
+    exists: (index) => keys.has(index),
     secret: options.secret,
     clock,
   });

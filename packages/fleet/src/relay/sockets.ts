@@ -2,8 +2,12 @@ import { createSocket, type Socket } from "node:dgram";
 import { messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { familyOfText } from "@fairlead/base/netaddr/address.ts";
+import type { UdpEndpoint } from "#dataplane/control/datagram.ts";
 import type { Arrival } from "./forwarder.ts";
 import type { Registration } from "./registration-table.ts";
+
+/** What may wait for a slow link; further datagrams are dropped, as by the link's own queue. Unit: bytes. */
+const MAX_QUEUED = 256 * 1024;
 
 export interface RelaySocketsOptions {
   /** Addresses to listen on, each at the port of every gateway. */
@@ -51,8 +55,7 @@ export class RelaySockets implements AsyncDisposable {
   /** From the port of gateway `from` to where `target` is registered. */
   send(payload: Uint8Array, from: number, target: Pick<Registration, "source" | "via">): void {
     const socket = this.#open.get(from)?.get(target.via);
-    // What cannot be sent is lost, like any datagram.
-    socket?.send(payload, target.source.port, target.source.address, () => {});
+    if (socket !== undefined) sendBounded(socket, payload, target.source);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -84,6 +87,18 @@ export class RelaySockets implements AsyncDisposable {
     socket.on("error", (error) => log.warn("a socket failed", { index, error: messageOf(error) }));
     return socket;
   }
+}
+
+/** Sends unless too much is waiting: gateways may send faster than the way out is, and memory would take the rest. */
+export function sendBounded(
+  socket: Pick<Socket, "getSendQueueSize"> & {
+    send: (payload: Uint8Array, port: number, address: string, sent: () => void) => void;
+  },
+  payload: Uint8Array,
+  to: UdpEndpoint,
+): void {
+  // What cannot be sent is lost, like any datagram.
+  if (socket.getSendQueueSize() <= MAX_QUEUED) socket.send(payload, to.port, to.address, () => {});
 }
 
 /** The address that datagrams to `to` leave from; undefined if there is no route. */

@@ -38,7 +38,12 @@ const ofTest: AsyncDisposable[] = [];
 beforeAll(async () => {
   pair = await issueAuthority({ commonName: "relay" });
   port = await freePort();
-  table = new RegistrationTable({ keyOf: () => FLOW.key, secret: randomBytes(32), clock: systemClock });
+  table = new RegistrationTable({
+    keyOf: () => FLOW.key,
+    exists: () => true,
+    secret: randomBytes(32),
+    clock: systemClock,
+  });
   server = stack.use(
     await serveTls({
       ...pair,
