@@ -96,6 +96,23 @@ describe("a response that comes late, to what was sent before the silence,", () 
   });
 });
 
+describe("a response after a long silence, to what was sent before it,", () => {
+  it("ends streams without data since, and calls that were sent before: TCP may not send on them again for as long", async () => {
+    const watch = stream();
+    const heard = stream();
+    const early = begin(1500);
+    const call = begin();
+    await clock.advance(14_000);
+    const late = begin();
+    heard.noteAnswer();
+    await clock.advance(1000);
+    reach.noteResponse(early);
+    expect(reach.isAway).toBe(false);
+    expect([watch, call].map((it) => it.isLost)).toEqual([true, true]);
+    expect([heard, late].map((it) => it.isLost)).toEqual([false, false]);
+  });
+});
+
 describe("open connections", () => {
   it.each([
     ["nothing came back", TIMEOUT, 1],

@@ -19,6 +19,11 @@ const FORGOTTEN = "ECONNRESET";
  * 30 s; client-go gives a connection up 45 s after the last sign of life. Unit: milliseconds.
  */
 const OVERTAKEN_MS = 40_000;
+/**
+ * After a silence that was longer, a response to an earlier request is one that TCP sent again, not the one of a slow server. TCP waits
+ * twice as long each time (RFC 6298): other connections may stay silent as long again as they were. Unit: milliseconds.
+ */
+const SENT_AGAIN_MS = 5000;
 /** Between two questions to a server that is away. A refusal costs nothing; one that restarts is back within seconds. */
 const PROBE_BACKOFF = { initialMs: 200, maxMs: 500, factor: 2, jitter: 0.5 };
 /** A server that takes longer to return its version is of no use to the callers that wait. Unit: milliseconds. */
@@ -132,6 +137,11 @@ export class Reachability implements Disposable {
     this.#probeLater(attempt + 1);
   }
 
+  /** A response to an earlier request shows, soon, that the server is slow, and that its connections are alive. */
+  #isOver({ sinceMs }: Outage, { sentMs }: Exchange): boolean {
+    return sentMs >= sinceMs || this.#clock.monotonic() - sinceMs > SENT_AGAIN_MS;
+  }
+
   get #isAwaited(): boolean {
     return this.isAway && this.#listeners.size > 0 && !this.#closing.signal.aborted;
   }
@@ -142,13 +152,13 @@ export class Reachability implements Disposable {
     const outage = this.#outage;
     this.#outage = undefined;
     if (outage !== undefined) for (const listener of this.#listeners) listener();
-    // A response to an earlier request shows that the server is slow, and that its connections are alive.
-    const silence = outage?.isSilent === true && answered.sentMs >= outage.sinceMs ? outage : undefined;
-    const lateMs = silence === undefined ? OVERTAKEN_MS : 0;
+    const silence = outage?.isSilent === true && this.#isOver(outage, answered) ? outage : undefined;
+    const sentBeforeMs =
+      silence === undefined ? answered.sentMs - OVERTAKEN_MS : Math.max(answered.sentMs, silence.sinceMs);
     for (const it of this.#underWay) {
       const isLost = it.isAnswered
         ? silence !== undefined && it.seenMs < silence.sinceMs
-        : it.sentMs < answered.sentMs - lateMs;
+        : it.sentMs < sentBeforeMs;
       if (isLost) it.lose();
     }
   }
