@@ -79,7 +79,10 @@ export class OpenApiHandler {
   }
 
   #document(path: string): Document | undefined {
-    const version = this.#versions().get(path);
+    const versions = this.#versions();
+    // Of definitions that are gone.
+    for (const known of this.#documents.keys()) if (!versions.has(known)) this.#documents.delete(known);
+    const version = versions.get(path);
     if (version === undefined) return undefined;
     const { resources, reviews } = version.served;
     const known = this.#documents.get(path);

@@ -10,6 +10,8 @@ import type { Address, ServiceResolver } from "./resolver.ts";
 
 /** The maximum size of a webhook's response. Unit: bytes. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+/** Configurations that keep connections. Authorities are renewed, and webhooks come and go: those used last are kept. */
+const MAX_AGENTS = 256;
 /** How much of an unsuccessful response is shown. Unit: characters. */
 const MAX_SHOWN = 2048;
 
@@ -132,12 +134,15 @@ export class WebhookClient implements Disposable {
   #agentFor(caBundle: string, servername: string): Agent {
     const key = `${servername}\n${caBundle}`;
     let agent = this.#agents.get(key);
-    if (agent === undefined) {
+    if (agent !== undefined) this.#agents.delete(key);
+    else {
       const ca = caBundle === "" ? {} : { ca: Buffer.from(caBundle, "base64").toString("utf8") };
       // As in Go, a certificate of the bundle is trusted though it is not an authority: envtest gives the serving certificate itself.
       agent = new Agent({ keepAlive: true, timeout: 90_000, allowPartialTrustChain: true, ...ca });
-      this.#agents.set(key, agent);
     }
+    this.#agents.set(key, agent);
+    const [oldest] = this.#agents.keys();
+    if (this.#agents.size > MAX_AGENTS && oldest !== undefined) this.#agents.delete(oldest);
     return agent;
   }
 

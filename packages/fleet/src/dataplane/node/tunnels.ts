@@ -130,7 +130,9 @@ export class Tunnels implements AsyncDisposable {
     const { isNew, found } = await this.#applyDevices(planned, pairs, signal);
     await this.#ports.block(this.#steering.note(pairs, found, view), signal);
     this.#lookLater(this.#steering.lookInMs);
-    await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
+    const wanted = new Set(planned.map((it) => it.name));
+    for (const device of this.#refused.keys()) if (!wanted.has(device)) this.#refused.delete(device);
+    await this.#removeOthers(devices, wanted, signal);
     this.#pairs = pairs.filter((it) => planned.some(({ name }) => name === it.device));
     return { pairs: this.#pairs, peers, devices: planned.map((it) => it.name), endpoints: found, isNew };
   }

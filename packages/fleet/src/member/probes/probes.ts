@@ -90,8 +90,11 @@ export class Probes implements AsyncDisposable {
     const { clock } = session.deps;
     this.#watch = new PathWatch(
       {
-        clusters: () =>
-          isParallel(session) ? [] : this.#known.clusters().filter((it) => !this.#suspects.has(it)),
+        clusters: () => {
+          const known = this.#known.clusters();
+          this.#forgetOthers(known);
+          return isParallel(session) ? [] : known.filter((it) => !this.#suspects.has(it));
+        },
         endpoint: (cluster, turn) => this.#endpointOf(cluster, turn),
         all: (cluster) => this.#targets(cluster),
         ask: (cluster, targets, signal) => this.#answers(cluster, targets, signal),
@@ -373,6 +376,12 @@ export class Probes implements AsyncDisposable {
     const fastestMs = Math.min(seenMs, this.#fastestMs.get(cluster) ?? Infinity);
     this.#fastestMs.set(cluster, fastestMs);
     return seenMs - fastestMs;
+  }
+
+  /** A cluster without endpoints may have left the fleet. */
+  #forgetOthers(known: readonly string[]): void {
+    const left = new Set(known);
+    for (const it of this.#fastestMs.keys()) if (!left.has(it)) this.#fastestMs.delete(it);
   }
 
   #note({ tally }: Suspect, address: string, answered: boolean): boolean {

@@ -13,6 +13,9 @@ export interface PodTableEvents {
   moved(address: IpAddress, from: PodEntry | undefined, to: PodEntry | undefined): void;
 }
 
+/** Lists of named ports that are shared. Pods choose them, and few differ. */
+const MAX_SHARED = 1024;
+
 interface PodTableOptions {
   readonly cluster: string;
   /** Pods of this node are local; if absent, those of the whole cluster. */
@@ -121,6 +124,8 @@ export class PodTable {
     const known = this.#ports.get(key);
     if (known !== undefined) return known;
     const copy = ports.map(({ name, protocol, port }) => ({ name, protocol, port }));
+    // Those of pods that are gone are in it, too. Forgetting costs memory, and another look at pods.
+    if (this.#ports.size >= MAX_SHARED) this.#ports.clear();
     this.#ports.set(key, copy);
     return copy;
   }
