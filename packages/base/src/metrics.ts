@@ -45,6 +45,43 @@ export interface MetricsRegistry extends Metrics {
   readonly contentType: string;
 }
 
+/**
+ * Series of one counter or histogram. Names of clusters and gateways, and what servers answer, are chosen elsewhere, and those of
+ * objects that are gone stay: what comes later is counted in one more series. Owners of gauges remove theirs.
+ */
+const MAX_SERIES = 10_000;
+/** The value of every label of that one. */
+const OTHER = "other";
+
+/** The series of one metric. */
+class SeriesLimit {
+  readonly #names: readonly string[];
+  readonly #other: Labels;
+  readonly #known = new Set<string>();
+
+  constructor(names: readonly string[]) {
+    this.#names = names;
+    this.#other = Object.fromEntries(names.map((it) => [it, OTHER]));
+  }
+
+  /** The labels to count in. */
+  admit(labels: Labels): Labels {
+    const key = this.#keyOf(labels);
+    if (this.#known.has(key)) return labels;
+    if (this.#known.size >= MAX_SERIES) return this.#other;
+    this.#known.add(key);
+    return labels;
+  }
+
+  remove(labels: Labels): void {
+    this.#known.delete(this.#keyOf(labels));
+  }
+
+  #keyOf(labels: Labels): string {
+    return this.#names.map((it) => labels[it]).join("\u0000");
+  }
+}
+
 export function createMetrics(): MetricsRegistry {
   const registry = new Registry();
   const known = new Map<string, unknown>();
@@ -66,7 +103,8 @@ export function createMetrics(): MetricsRegistry {
     counter: (options) =>
       once(options.name, () => {
         const counter = new Counter(base(options));
-        return { add: (labels, by = 1) => counter.inc({ ...labels }, by) };
+        const limit = new SeriesLimit(options.labels ?? []);
+        return { add: (labels, by = 1) => counter.inc({ ...limit.admit(labels) }, by) };
       }),
     gauge: (options) =>
       once(options.name, () => {
@@ -79,9 +117,13 @@ export function createMetrics(): MetricsRegistry {
     histogram: (options) =>
       once(options.name, () => {
         const histogram = new Histogram({ ...base(options), buckets: [...options.buckets] });
+        const limit = new SeriesLimit(options.labels ?? []);
         return {
-          observe: (labels, value) => histogram.observe({ ...labels }, value),
-          remove: (labels) => histogram.remove({ ...labels }),
+          observe: (labels, value) => histogram.observe({ ...limit.admit(labels) }, value),
+          remove(labels) {
+            limit.remove(labels);
+            histogram.remove({ ...labels });
+          },
         };
       }),
     onRender(update) {
