@@ -16,7 +16,7 @@ import {
   structOf,
   TIMESTAMP,
 } from "#cel/type.ts";
-import { type CelValue, CostExceeded } from "#cel/value.ts";
+import { CelError, type CelValue, CostExceeded } from "#cel/value.ts";
 import type { Attributes } from "#registry/admission.ts";
 import type { ApiObject } from "#values/object.ts";
 import { convertObject, type Match } from "./match.ts";
@@ -27,7 +27,7 @@ import { reviewRequest } from "./webhook/review.ts";
 export interface Expression {
   readonly text: string;
   readonly type: CelType;
-  /** @throws {Error} when it has no value, or costs more than the budget has left. */
+  /** @throws {CelError} when it has no value; {BudgetExceeded} when it costs more than the budget has left. */
   evaluate(input: CelInput, budget: Budget): CelValue;
 }
 
@@ -46,6 +46,7 @@ export class Budget {
     return this.#left;
   }
 
+  /** @throws {BudgetExceeded} from when more was spent than there was. */
   spend(cost: number): void {
     this.#left -= cost;
     if (this.#left < 0) throw new BudgetExceeded();
@@ -152,16 +153,13 @@ function evaluate(
   text: string,
   { input, budget }: { readonly input: CelInput; readonly budget: Budget },
 ): CelValue {
-  try {
-    const { value, cost } = program.evaluate(input, PER_CALL_LIMIT);
-    budget.spend(cost);
-    return value;
-  } catch (error) {
-    if (error instanceof BudgetExceeded) throw error;
-    // The cost of a call that exceeded the budget is charged too.
-    if (error instanceof CostExceeded) budget.spend(PER_CALL_LIMIT);
-    throw new Error(`expression '${text}' resulted in error: ${(error as Error).message}`, { cause: error });
-  }
+  // Nothing is evaluated once the budget has run out.
+  budget.spend(0);
+  const { outcome, cost } = program.attempt(input, PER_CALL_LIMIT);
+  // What comes to nothing is charged too.
+  budget.spend(outcome instanceof CostExceeded ? PER_CALL_LIMIT : cost);
+  if (!(outcome instanceof Error)) return outcome;
+  throw new CelError(`expression '${text}' resulted in error: ${outcome.message}`);
 }
 
 /** An object as expressions see it: without a type, its numbers as they are written. */
