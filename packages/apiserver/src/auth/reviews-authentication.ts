@@ -105,14 +105,16 @@ async function requestToken(
   { serviceAccountTokens, newUid }: AuthenticationReviewOptions,
 ): Promise<ApiObject> {
   const { object, namespace = "", name = "", reader, nowMs } = request;
+  const asked = object.metadata as Partial<ObjectMeta>;
+  checkName(asked.name, name);
   const account = reader.get("", "serviceaccounts", namespace, name);
   if (account === undefined) throw notFound(ACCOUNTS, name);
-  checkName((object.metadata as Partial<ObjectMeta>).name, name);
+  checkUid(asked.uid, account);
   const spec = fieldsAt(object, "spec");
   const expirationSeconds = numberAt(spec, "expirationSeconds") ?? 0;
   checkLifetime(expirationSeconds);
-  const asked = stringsAt(spec, "audiences");
-  const audiences = asked.length > 0 ? asked : serviceAccountTokens.audiences;
+  const wanted = stringsAt(spec, "audiences");
+  const audiences = wanted.length > 0 ? wanted : serviceAccountTokens.audiences;
   const bound = findBound(fieldsAt(spec, "boundObjectRef"), namespace, request);
   const token = await serviceAccountTokens.sign({
     namespace,
@@ -139,6 +141,13 @@ function checkName(asked: string | undefined, name: string): void {
   throw invalid(GROUP, "TokenRequest", name, [
     invalidValue("metadata.name", asked, "must match the service account name if specified"),
   ]);
+}
+
+/** A client that names the uid means that account, and not another one of the same name. */
+function checkUid(asked: string | undefined, { metadata: { name, uid = "" } }: ApiObject): void {
+  if (asked === undefined || asked === "" || asked === uid) return;
+  const why = `the UID in the token request (${asked}) does not match the UID of the service account (${uid})`;
+  throw conflict({ group: GROUP, plural: "TokenRequest" }, name, why);
 }
 
 function checkLifetime(seconds: number): void {

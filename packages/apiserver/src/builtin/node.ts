@@ -34,12 +34,12 @@ export const nodeStrategy: Partial<Strategy> = {
   },
 };
 
-/** `podCIDR` is the first of `podCIDRs`, for clients that know only one of them. */
+/** `podCIDR` is the first of `podCIDRs`, for clients that know only one of them; where both are set and differ, it alone counts. */
 function alignPodCidrs(spec: Fields): void {
   const [first] = stringsAt(spec, "podCIDRs");
   const single = textAt(spec, "podCIDR");
-  if (single === "" && first !== undefined) spec["podCIDR"] = first;
-  else if (single !== "" && first === undefined) spec["podCIDRs"] = [single];
+  if (single !== "" && single !== first) spec["podCIDRs"] = [single];
+  else if (first !== undefined) spec["podCIDR"] = first;
 }
 
 function validateNode(object: ApiObject): FieldError[] {
@@ -57,8 +57,6 @@ function validatePodCidrs(spec: Fields | undefined): FieldError[] {
     ];
   });
   if (errors.length > 0 || cidrs.length === 0) return errors;
-  const single = textAt(spec, "podCIDR");
-  if (cidrs[0] !== single) errors.push(invalid(`${path}[0]`, cidrs[0], "must match `podCIDR`"));
   const families = new Set(cidrs.map((it) => tryParsePrefix(it)?.family));
   if (families.size < cidrs.length) {
     errors.push(invalid(path, cidrs, "may specify no more than one CIDR for each IP family"));

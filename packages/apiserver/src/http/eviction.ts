@@ -5,7 +5,7 @@ import { timestamp } from "#registry/metadata.ts";
 import type { Registry } from "#registry/registry.ts";
 import type { ResourceDefinition } from "#registry/types.ts";
 import type { ApiObject } from "#values/object.ts";
-import { editableCopy, viewOf, type Write } from "#registry/write.ts";
+import { editableCopy, refuseOtherNamespace, viewOf, type Write } from "#registry/write.ts";
 import { badRequest, methodNotAllowed, notFound } from "#status.ts";
 import { storageKey } from "#storage/table.ts";
 import { mediaType, parseBody } from "./body.ts";
@@ -27,6 +27,7 @@ export async function evictPod(registry: Registry, exchange: Exchange, of: Addre
   const version =
     isObject(value) && value["apiVersion"] === "policy/v1beta1" ? "policy/v1beta1" : "policy/v1";
   const eviction = asObject(value, "Eviction", version);
+  refuseOtherNamespace(eviction.metadata.namespace, namespace);
   if (eviction.metadata.name !== name) throw badRequest("name in URL does not match name in Eviction object");
   await registry.attempt(request, (write) => {
     registry.admit(write, { operation: "CREATE", object: eviction, old: undefined, kind: EVICTION });

@@ -135,6 +135,12 @@ export class Exchange {
     await this.#send(code, bytes);
   }
 
+  /** 204: there is nothing to answer with. */
+  async sendNothing(): Promise<void> {
+    this.#setHeaders();
+    await new Promise<void>((resolve) => this.response.writeHead(204).end(resolve));
+  }
+
   async #send(code: number, body: Buffer): Promise<void> {
     const { response } = this;
     const accepts = this.request.headers["accept-encoding"] ?? "";

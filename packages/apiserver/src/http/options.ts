@@ -44,7 +44,8 @@ export function parseDryRun({ method, query }: Asked): boolean {
 
 /** The name given, or the client's program: User-Agent up to the first slash. */
 export function parseFieldManager({ method, query, request }: Exchange): string {
-  const given = query.get("fieldManager") ?? "";
+  // DELETE has no such option.
+  const given = method === "DELETE" ? "" : (query.get("fieldManager") ?? "");
   const field = "fieldManager";
   if (Buffer.byteLength(given) > MAX_MANAGER_LENGTH) {
     const message = `Too long: may not be more than ${MAX_MANAGER_LENGTH} bytes`;

@@ -9,11 +9,23 @@ import { applyMergePatch } from "#patch/merge-patch.ts";
 import { mergeStrategically } from "#patch/strategic-merge.ts";
 import { invalidValue } from "#registry/metadata.ts";
 import type { Registry } from "#registry/registry.ts";
-import { applyConfiguration, checkFields, reportFields } from "#registry/shape.ts";
+import {
+  applyConfiguration,
+  checkApplied,
+  checkFields,
+  type FieldValidation,
+  reportFields,
+} from "#registry/shape.ts";
 import type { ResourceDefinition } from "#registry/types.ts";
 import type { ApiObject } from "#values/object.ts";
 import type { ObjectPart } from "#registry/update.ts";
-import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from "#registry/write.ts";
+import {
+  apiVersionOf,
+  editableCopy,
+  refuseOtherNamespace,
+  type WriteRequest,
+  type WriteResult,
+} from "#registry/write.ts";
 import { resolveDefinition } from "#schema/definitions.ts";
 import { parseJsonSteps } from "#schema/json.ts";
 import { parseYamlSteps } from "#schema/yaml.ts";
@@ -52,6 +64,8 @@ interface Transform {
 /** An object of another kind that a subresource shows in place of the whole: what is patched, and what becomes of it. */
 export interface PatchedPart extends ObjectPart {
   readonly definition: ResourceDefinition;
+  /** Refuses what the part must not say. */
+  readonly check: (part: ApiObject) => void;
   /** A configuration of the part as one of the whole. */
   readonly configurationOf: (config: ApiObject) => ApiObject;
 }
@@ -72,8 +86,9 @@ export async function patchObject(
     );
   }
   checkForce(type, exchange.query);
+  const validation = parseFieldValidation(exchange);
   const text = utf8(exchange.body);
-  if (type === APPLY_PATCH) return applyPatch(registry, exchange, { request, text, part });
+  if (type === APPLY_PATCH) return applyPatch(registry, exchange, { request, text, part, validation });
   if (type !== JSON_PATCH) refuseUnstorable(exchange.body);
   const shown = shownAs(request, part);
   // Each attempt changes what it parsed.
@@ -87,7 +102,7 @@ export async function patchObject(
     const { uid } = current.metadata;
     const value = yield* transform.apply(current);
     yield;
-    const object = patched(exchange, shown, { value, transform });
+    const object = patched(exchange, shown, { value, transform, validation });
     refuseOtherUid(shown.definition, object, uid);
     if (part === undefined) return object;
     part.set(whole, object);
@@ -145,11 +160,14 @@ function* atOnce<T>(work: () => T): Steps<T> {
 function patched(
   exchange: Exchange,
   request: WriteRequest,
-  { value, transform }: { readonly value: unknown; readonly transform: Transform },
+  {
+    value,
+    transform,
+    validation,
+  }: { readonly value: unknown; readonly transform: Transform; readonly validation: FieldValidation },
 ): ApiObject {
   const { definition } = request;
   const { duplicates, duplicatesIn } = transform;
-  const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   // Before decoding makes it what its kind is.
   const sent: unknown = isObject(value) ? { ...value } : value;
@@ -187,11 +205,18 @@ function patchedKind(value: unknown, definition: ResourceDefinition): ApiObject 
   return ofKind(value, { kind, apiVersion });
 }
 
+interface Applied {
+  readonly request: WriteRequest;
+  readonly text: string;
+  readonly part: PatchedPart | undefined;
+  readonly validation: FieldValidation;
+}
+
 /** Server-side apply: creates what is absent (KEP-555). */
 async function applyPatch(
   registry: Registry,
   exchange: Exchange,
-  { request, text, part }: { request: WriteRequest; text: string; part: PatchedPart | undefined },
+  { request, text, part, validation }: Applied,
 ): Promise<WriteResult> {
   const { definition, subresource } = request;
   const shown = shownAs(request, part);
@@ -205,12 +230,13 @@ async function applyPatch(
   refuseUnstorable(exchange.body);
   const { value, duplicates } = await exchange.finish(parseYamlSteps(text));
   const sent = asConfiguration(value, shown);
+  if (part !== undefined) checkApplied(part.definition, sent);
   const config = part?.configurationOf(sent) ?? sent;
   const check = {
     definition: shown.definition,
     object: sent,
     duplicates,
-    validation: parseFieldValidation(exchange),
+    validation,
     warn: (message: string): void => exchange.warn(message),
   };
   reportFields(check, []);
@@ -229,8 +255,10 @@ async function applyPatch(
       force,
       subresource,
       nowMs,
+      partVersion: part === undefined ? undefined : apiVersionOf(part.definition),
     });
     refuseOtherUid(definition, object, live?.metadata.uid);
+    part?.check(part.of(object));
     yield;
     // The configuration is taken as it was written; what is stored is what the kind's types make of it.
     return checkFields({ ...check, definition, object, validation: "Ignore", keepsNulls: true });
@@ -278,12 +306,7 @@ function refuseOtherPlace(
       `the name of the object (${goText(given.name)}) does not match the name on the URL (${name})`,
     );
   }
-  if (given.namespace !== "") refuseOtherNamespace(given.namespace, namespace);
-}
-
-function refuseOtherNamespace(given: unknown, namespace: string | undefined): void {
-  if (given === namespace) return;
-  throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
+  refuseOtherNamespace(given.namespace, namespace);
 }
 
 function notAnObject(value: unknown): StatusError {

@@ -3,6 +3,7 @@ import { trackUpdate } from "#patch/track-update.ts";
 import { timestamp } from "#registry/metadata.ts";
 import type { Registry } from "#registry/registry.ts";
 import { checkFields } from "#registry/shape.ts";
+import { refuseOtherNamespace } from "#registry/write.ts";
 import type { ReviewDefinition } from "#registry/types.ts";
 import { resolveDefinition } from "#schema/definitions.ts";
 import { methodNotAllowed } from "#status.ts";
@@ -29,6 +30,7 @@ export async function serveReview(
   const type = mediaType(exchange.request.headers["content-type"]);
   const { value, duplicates } = await exchange.finish(parseBodySteps(exchange.body, type));
   const sent = asObject(value, definition.kind, definition.kindApiVersion ?? versionOf(definition));
+  if (target.namespace !== undefined) refuseOtherNamespace(sent.metadata.namespace, target.namespace);
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   const checked = checkFields({ definition, object: sent, duplicates, validation, warn });

@@ -64,23 +64,22 @@ function selectorText(selector: unknown): string {
     .join(",");
 }
 
-/** The replicas that `scale` asks for, for the object of `definition` that it stands for. */
-function wantedReplicas(scale: ApiObject, { definition, paths, name }: Scaled): unknown {
-  const spec = scale["spec"];
-  const replicas = isObject(spec) ? (spec["replicas"] ?? 0) : 0;
-  if (Number(replicas) >= 0) return replicas;
+/** The replicas that `scale` asks for. */
+function wantedReplicas({ spec }: ApiObject): unknown {
+  return isObject(spec) ? (spec["replicas"] ?? 0) : 0;
+}
+
+/** @throws {StatusError} 422 for fewer replicas than none of an object of `definition`. */
+function checkReplicas(scale: ApiObject, definition: ResourceDefinition, paths: ScalePaths): void {
+  const replicas = wantedReplicas(scale);
+  const { name } = scale.metadata;
+  if (Number(replicas) >= 0) return;
   if (definition.isCustom) {
     const wrong = invalidValue(paths.specReplicasPath, replicas, "should be a non-negative integer");
     throw invalid(definition.group, definition.kind, name, [wrong]);
   }
   const wrong = invalidValue("spec.replicas", replicas, "must be greater than or equal to 0");
   throw invalid("autoscaling", SCALE_KIND, name, [wrong]);
-}
-
-interface Scaled {
-  readonly definition: ResourceDefinition;
-  readonly paths: ScalePaths;
-  readonly name: string;
 }
 
 function setReplicas(object: ApiObject, replicas: unknown, { specReplicasPath }: ScalePaths): void {
@@ -105,9 +104,10 @@ export function scalePart(definition: ResourceDefinition, paths: ScalePaths): Pa
     definition: SCALE,
     kind: { group, version, kind },
     of: (object) => scaleOf(object, paths),
+    check: (scale) => checkReplicas(scale, definition, paths),
     set: (object, scale) => {
-      const { name } = object.metadata;
-      setReplicas(object, wantedReplicas(scale, { definition, paths, name }), paths);
+      checkReplicas(scale, definition, paths);
+      setReplicas(object, wantedReplicas(scale), paths);
       const { resourceVersion, uid } = scale.metadata;
       if (resourceVersion === undefined) delete object.metadata.resourceVersion;
       else object.metadata.resourceVersion = resourceVersion;
@@ -120,7 +120,7 @@ export function scalePart(definition: ResourceDefinition, paths: ScalePaths): Pa
       };
       const of = { apiVersion: apiVersionOf(definition), kind: definition.kind };
       const config = { ...of, metadata } as ApiObject;
-      setReplicas(config, wantedReplicas(scale, { definition, paths, name }), paths);
+      setReplicas(config, wantedReplicas(scale), paths);
       return config;
     },
   };

@@ -9,6 +9,7 @@ import type { ApiObject } from "#values/object.ts";
 import {
   checkBodyPlace,
   editableCopy,
+  refuseOtherNamespace,
   viewOf,
   type WriteRequest,
   type WriteResult,
@@ -89,6 +90,7 @@ async function bindPod(registry: Registry, exchange: Exchange, of: Addressed): P
   const request: WriteRequest = { ...writeRequest(exchange, of), subresource: "" };
   const { value } = parseBody(exchange.body, mediaType(exchange.request.headers["content-type"]));
   const binding = asObject(value, "Binding", "v1");
+  refuseOtherNamespace(binding.metadata.namespace, of.namespace);
   if (binding.metadata.name !== of.name)
     throw badRequest("name in URL does not match name in Binding object");
   const node = nodeOf(isObject(binding["target"]) ? binding["target"] : {});

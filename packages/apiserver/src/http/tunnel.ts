@@ -65,7 +65,10 @@ export class KubeletTunnel {
   /** A request without upgrade: logs, in full or followed. */
   async serveRequest(exchange: Exchange, stream: Stream, of: Addressed): Promise<void> {
     const options = this.#plan(stream, of, exchange.query);
+    if (options === undefined && stream !== "log") throw unassigned(of);
     if (stream !== "log") throw badRequest("Upgrade request required");
+    // A pod that runs nowhere has written nothing.
+    if (options === undefined) return exchange.sendNothing();
     const answer = await this.#fetch(options);
     const code = answer.statusCode ?? 500;
     if (code !== 200) throw kubeletRefusal(code, await textOf(answer));
@@ -107,6 +110,7 @@ export class KubeletTunnel {
     query: URLSearchParams,
   ): Promise<void> {
     const options = this.#plan(stream, of, query);
+    if (options === undefined) throw unassigned(of);
     const headers = { ...forwardedHeaders(client.request), "Content-Length": "0" };
     const { answer, socket, head } = await this.#upgrade({
       ...options,
@@ -167,13 +171,14 @@ export class KubeletTunnel {
     for (const it of this.#logs) it.destroy();
   }
 
-  #plan(stream: Stream, of: Addressed, query: URLSearchParams): RequestOptions {
+  /** The request to the kubelet; undefined where the pod has no node yet. */
+  #plan(stream: Stream, of: Addressed, query: URLSearchParams): RequestOptions | undefined {
     const { namespace = "", name = "", definition } = of;
     const pod = viewOf(definition, this.#registry.get(definition, namespace, name));
     const { spec = {} } = pod as unknown as Pod;
-    if ((spec.nodeName ?? "") === "") throw badRequest(`pod ${name} does not have a host assigned`);
     const path = kubeletPath(stream, { namespace, name, query, pod });
-    return { ...this.#nodeAddress(spec.nodeName ?? ""), path, agent: this.#agent };
+    const { nodeName = "" } = spec;
+    return nodeName === "" ? undefined : { ...this.#nodeAddress(nodeName), path, agent: this.#agent };
   }
 
   #nodeAddress(nodeName: string): RequestOptions {
@@ -198,6 +203,10 @@ export class KubeletTunnel {
 function kubeletAgent({ cert, key, ca }: KubeletCredentials): Agent {
   const secureContext = createSecureContext({ cert, key, ...(ca === undefined ? {} : { ca }) });
   return new Agent({ keepAlive: false, secureContext, rejectUnauthorized: ca !== undefined });
+}
+
+function unassigned({ name = "" }: Addressed): StatusError {
+  return badRequest(`pod ${name} does not have a host assigned`);
 }
 
 interface PodCall {

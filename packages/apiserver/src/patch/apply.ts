@@ -26,6 +26,8 @@ export interface ApplyRequest extends WriteOrigin {
   readonly applied: ApiObject;
   /** Take fields that others own. */
   readonly force: boolean;
+  /** The version that conflicts name, where the object is applied through a part of another kind. */
+  readonly partVersion?: string | undefined;
 }
 
 /**
@@ -68,7 +70,10 @@ function emptyOf(object: ApiObject): ApiObject {
   return { apiVersion: object.apiVersion, kind: object.kind, metadata: { name: object.metadata.name } };
 }
 
-function refuseUnfit({ applied, apiVersion, schema, resolve }: ApplyRequest): void {
+type Unfit = Pick<ApplyRequest, "applied" | "apiVersion" | "schema" | "resolve">;
+
+/** @throws {StatusError} 400 or 500 for a configuration that is not one of its kind, see `apply`. */
+export function refuseUnfit({ applied, apiVersion, schema, resolve }: Unfit): void {
   if (applied.metadata.managedFields !== undefined) throw badRequest("metadata.managedFields must be nil");
   if (applied.apiVersion !== apiVersion) {
     throw badRequest(
@@ -218,13 +223,18 @@ class Application {
 
   #refuse(conflicts: readonly FieldConflict[]): void {
     if (conflicts.length === 0) return;
-    const { live, manager } = this.#request;
+    const { live, manager, partVersion } = this.#request;
     // On the move from client-side to server-side apply, fields that kubectl itself applied before do not conflict.
     const allowed =
       manager === "kubectl" && live !== undefined
         ? conflictsAllowedByLastApplied(live, this.#typed)
         : undefined;
     const left = allowed === undefined ? conflicts : conflicts.filter((it) => !allowed(it.path));
-    if (left.length > 0) throw conflictError(left);
+    if (left.length > 0)
+      throw conflictError(partVersion === undefined ? left : left.map(inVersion(partVersion)));
   }
+}
+
+function inVersion(apiVersion: string): (conflict: FieldConflict) => FieldConflict {
+  return ({ manager, path }) => ({ manager: { ...manager, apiVersion }, path });
 }

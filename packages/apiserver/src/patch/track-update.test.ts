@@ -68,6 +68,11 @@ describe("a write other than apply", () => {
       { time: "2027-01-01T00:00:00Z", fieldsV1: { "f:data": { ".": {}, "f:x": {}, "f:y": {} } } },
     ]);
   });
+  it("renews its time where it changes a value that it owns already", () => {
+    const one = write(undefined, "a", { x: "1" });
+    const two = write(one, "a", { x: "2" }, { now: "2027-01-01T00:00:00Z" });
+    expect(two.metadata.managedFields?.map((it) => it.time)).toEqual(["2027-01-01T00:00:00Z"]);
+  });
   it("takes over fields of appliers, so that their next apply conflicts", () => {
     const one = apply({
       ...ORIGIN,

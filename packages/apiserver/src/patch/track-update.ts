@@ -28,7 +28,7 @@ export interface UpdateToTrack extends WriteOrigin {
  * Returns the object with updated `metadata.managedFields` after a write other than server-side apply: fields that
  * changed belong only to the writer (operation Update).
  *
- * An untracked object stays untracked; `[{}]` makes it so. If only times would differ, the old entries stay.
+ * An untracked object stays untracked; `[{}]` makes it so. A write that changes no field that can be owned leaves the entries, with their times, as they are.
  * Source: apimachinery, util/managedfields.
  */
 export function trackUpdate(update: UpdateToTrack): ApiObject {
@@ -59,8 +59,8 @@ export function* tracking(update: UpdateToTrack): Steps<readonly ManagedFieldsEn
   yield;
   const changes = typed.compare(old, withoutManagers(after));
   yield;
-  yield* giveTo(managers, update, changes);
-  const isSame = before !== undefined && sameManagers(stored, managers);
+  const hasTaken = yield* giveTo(managers, update, changes);
+  const isSame = before !== undefined && !hasTaken && sameManagers(stored, managers);
   return isSame ? before.metadata.managedFields : writeManagers(managers);
 }
 
@@ -86,12 +86,12 @@ function isReset(entries: unknown): boolean {
   return isObject(entry) && Object.keys(entry).length === 0;
 }
 
-/** Gives what changed to the writer, and takes it from all others. */
+/** Gives what changed to the writer, and takes it from all others. Returns whether the writer owns any of it. */
 export function* giveTo(
   managers: Map<string, Manager>,
   { manager, apiVersion, subresource, now }: WriteOrigin,
   changes: Comparison,
-): Steps<void> {
+): Steps<boolean> {
   const gained = union(changes.added, changes.modified);
   yield;
   const lost = union(gained, changes.removed);
@@ -101,7 +101,8 @@ export function* giveTo(
   }
   yield;
   const own = ownable(gained);
-  if (!isEmpty(own)) {
+  const hasTaken = !isEmpty(own);
+  if (hasTaken) {
     const writer = {
       name: manager === "" ? "unknown" : manager,
       operation: "Update",
@@ -119,4 +120,5 @@ export function* giveTo(
   yield;
   dropEmpty(managers);
   capUpdaters(managers);
+  return hasTaken;
 }

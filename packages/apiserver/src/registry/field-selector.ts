@@ -22,7 +22,9 @@ export interface FieldTerm {
 export function parseFieldSelector(text: string): FieldSelector {
   const texts = splitTerms(text).filter((it) => it !== "");
   // Of several names, the first in this order counts, as upstream.
-  const terms = texts.toSorted(byText).map((it) => parseTerm(it, text));
+  const parsed = texts.toSorted(byText).map((it) => parseTerm(it, text));
+  // A term without a field and a value selects nothing in particular.
+  const terms = parsed.filter((it) => it.field !== "" || it.value !== "");
   return { terms, name: terms.find(isOfName)?.value };
 }
 

@@ -1,7 +1,7 @@
 import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
 import { cloneJson, isObject, sameJson } from "@fairlead/base/json.ts";
 import type { Steps } from "@fairlead/base/turn.ts";
-import { applying } from "#patch/apply.ts";
+import { applying, refuseUnfit } from "#patch/apply.ts";
 import { tracking, type trackUpdate, withManagers } from "#patch/track-update.ts";
 import type { Entry } from "#storage/entry.ts";
 import { hasRules, validateRules } from "#cel/rules/validate.ts";
@@ -163,11 +163,25 @@ export interface Application {
   readonly force: boolean;
   readonly subresource: string;
   readonly nowMs: number;
+  /** See `ApplyRequest`. */
+  readonly partVersion?: string | undefined;
+}
+
+/** @throws {StatusError} 400 or 500 for a configuration that does not fit the kind. */
+export function checkApplied(definition: ResourceDefinition, config: ApiObject): void {
+  const apiVersion = apiVersionOf(definition);
+  refuseUnfit({ applied: config, apiVersion, schema: definition.schema, resolve: resolveDefinition });
 }
 
 /** Server-side apply: the live object with `config` merged into it. */
-export function applyConfiguration({ live, config, force, ...of }: Application): Steps<ApiObject> {
-  return applying({ ...originOf(of), live, applied: config, force });
+export function applyConfiguration({
+  live,
+  config,
+  force,
+  partVersion,
+  ...of
+}: Application): Steps<ApiObject> {
+  return applying({ ...originOf(of), live, applied: config, force, partVersion });
 }
 
 function originOf({

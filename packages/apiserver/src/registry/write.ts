@@ -115,9 +115,7 @@ export function writeContext({ env, tx, request }: Write): WriteContext {
 /** Name and namespace of a body must be those of the path; the namespace may be absent, and says nothing of what has none. */
 export function checkBodyPlace({ definition, namespace, name }: WriteRequest, { metadata }: ApiObject): void {
   if (!definition.namespaced || (metadata.namespace ?? "") === "") delete metadata.namespace;
-  else if (metadata.namespace !== (namespace ?? "")) {
-    throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
-  }
+  else refuseOtherNamespace(metadata.namespace, namespace);
   if (definition.namespaced && namespace !== undefined) metadata.namespace = namespace;
   if (name === undefined || metadata.name === name) return;
   if ((metadata.name ?? "") === "") {
@@ -126,6 +124,12 @@ export function checkBodyPlace({ definition, namespace, name }: WriteRequest, { 
     );
   }
   throw badRequest(`the name of the object (${metadata.name}) does not match the name on the URL (${name})`);
+}
+
+/** @throws {StatusError} 400 where the body names another namespace than the path. */
+export function refuseOtherNamespace(given: unknown, namespace: string | undefined): void {
+  if (given === undefined || given === "" || given === (namespace ?? "")) return;
+  throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
 }
 
 export function checkPreconditions(request: WriteRequest, object: ApiObject, old: ApiObject): void {

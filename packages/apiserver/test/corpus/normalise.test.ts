@@ -32,6 +32,14 @@ describe("the normal form of a recorded answer", () => {
     ]);
   });
 
+  it("says after which of the later steps a time was made", () => {
+    const made = Date.parse(DATE);
+    const tokens = new Tokens([], () => made);
+    tokens.beginSecond(made / 1000);
+    const times = [-1, 0].map((it) => new Date(made + it * 1000).toISOString().replace(".000", ""));
+    expect(normalise(times, tokens)).toEqual(["<time>", "<time +1>"]);
+  });
+
   it("keeps a time that the scenario sent, also on the same day and with another fraction", () => {
     const tokens = new Tokens([], () => Date.parse(DATE) + DAY_MS / 2);
     tokens.noteSent("at 2026-01-01T00:00:00.000000Z");

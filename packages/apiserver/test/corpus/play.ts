@@ -63,6 +63,7 @@ class Player {
   }
 
   async #step(step: Step): Promise<readonly Answer[]> {
+    if (step.later === true) this.#tokens.beginSecond(await nextSecond());
     const request = this.#request(step);
     const incoming = await this.#target.open(request);
     if (step.watch !== undefined && incoming.statusCode === 200)
@@ -150,6 +151,13 @@ class Player {
     const seen = received.map((it) => normalise(step.view === undefined ? it : step.view(it), this.#tokens));
     return [...others, { ...answer, events: seen }];
   }
+}
+
+/** Resolves at the beginning of the next second, with its number: the times of objects are whole seconds. */
+async function nextSecond(): Promise<number> {
+  const second = Math.floor(Date.now() / 1000) + 1;
+  while (Date.now() < second * 1000) await delay(second * 1000 - Date.now());
+  return second;
 }
 
 /** How a request is called in recordings and messages: with its placeholders. */

@@ -38,12 +38,18 @@ export class Tokens {
   /** The seconds of the times among them, which a server may write with another fraction. */
   readonly #sentSeconds = new Set<number>();
 
+  readonly #begun: number[] = [];
   readonly #nowMs: () => number;
 
   /** @param fixed - Texts that have a name from the start, longest first. */
   constructor(fixed: readonly (readonly [text: string, name: string])[], nowMs: () => number = Date.now) {
     this.#nowMs = nowMs;
     for (const [text, name] of fixed) this.#names.set(text, name);
+  }
+
+  /** Times from this second on have a name of their own. Unit: seconds. */
+  beginSecond(second: number): void {
+    this.#begun.push(second);
   }
 
   /** Notes what a request says: a server that says it back has not made it up. */
@@ -96,7 +102,9 @@ export class Tokens {
   #time(time: string, fraction: string | undefined): string {
     if (this.#sentSeconds.has(secondOf(time))) return time;
     if (Math.abs(Date.parse(time) - this.#nowMs()) > PRESENT) return time;
-    return fraction === undefined ? "<time>" : `<time${"0".repeat(fraction.length - 1)}>`;
+    const later = this.#begun.filter((it) => it <= secondOf(time)).length;
+    const since = later === 0 ? "" : ` +${later}`;
+    return `<time${fraction === undefined ? "" : "0".repeat(fraction.length - 1)}${since}>`;
   }
 
   #count(kind: string): number {

@@ -1,7 +1,7 @@
 import { dnsLabelProblems } from "#values/names.ts";
 import type { Strategy } from "#registry/types.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, required } from "#values/field-errors.ts";
+import { invalid, notAllowed, required } from "#values/field-errors.ts";
 import {
   ensureFields,
   type Fields,
@@ -95,8 +95,6 @@ const urlRule: Rule = whole((of, path) => {
 
 /** The fields that name a subject of a kind. */
 const SUBJECTS: Readonly<Record<string, { readonly field: string; readonly rule: Rule }>> = {
-  User: { field: "user", rule: fields({ name: filled() }) },
-  Group: { field: "group", rule: fields({ name: filled() }) },
   ServiceAccount: {
     field: "serviceAccount",
     rule: fields({
@@ -104,6 +102,8 @@ const SUBJECTS: Readonly<Record<string, { readonly field: string; readonly rule:
       namespace: filled("must specify namespace for service account", dnsLabel),
     }),
   },
+  User: { field: "user", rule: fields({ name: filled() }) },
+  Group: { field: "group", rule: fields({ name: filled() }) },
 };
 
 const subject: Rule = whole((of, path) => {
@@ -112,8 +112,14 @@ const subject: Rule = whole((of, path) => {
   if (known === undefined) return oneOf("Group", "ServiceAccount", "User")(kind, `${path}.kind`);
   const given = fieldsAt(of, known.field);
   const at = `${path}.${known.field}`;
-  if (given !== undefined) return known.rule(given, at);
-  return [required(at, `${known.field} is required when subject kind is '${kind}'`)];
+  const missing = required(at, `${known.field} is required when subject kind is '${kind}'`);
+  const others = Object.entries(SUBJECTS).filter(([it, { field }]) => it !== kind && of[field] !== undefined);
+  return [
+    ...(given === undefined ? [missing] : known.rule(given, at)),
+    ...others.map(([other, { field }]) =>
+      notAllowed(`${path}.${field}`, `${field} is forbidden when subject kind is not '${other}'`),
+    ),
+  ];
 });
 
 const policyRule: Rule = whole((of, path) => {

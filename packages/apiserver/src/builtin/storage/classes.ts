@@ -44,7 +44,8 @@ const topology: Rule = (value, path) => {
         .map((it) => [textAt(it, "key"), [...new Set(stringsAt(it, "values"))].toSorted(byText)] as const)
         .toSorted(([a], [b]) => byText(a, b)),
     );
-    const isRepeated = seen.has(said);
+    // A term without expressions is refused as if it were there twice: nothing else says that it needs some.
+    const isRepeated = expressions.length === 0 || seen.has(said);
     seen.add(said);
     return [
       ...each(
@@ -121,6 +122,7 @@ const attachment: Rule = fields({
 });
 
 export const attachmentStrategy: Partial<Strategy> = {
+  allowUnconditionalUpdate: false,
   generation: "none",
   validateCreate: (object) => attachment(object, ""),
   validateUpdate: (object, old) => [...attachment(object, ""), ...immutable(object, old, "", "spec")],

@@ -1,0 +1,138 @@
+import { kindOf, manifest, pathOf } from "../manifests.ts";
+import { area, del, get, given, patch, post, put, scenario } from "../scenario.ts";
+
+const MAPS = "/api/v1/namespaces/$ns/configmaps";
+const TOKEN = "/api/v1/namespaces/$ns/serviceaccounts/default/token";
+const CLASSES = "/apis/storage.k8s.io/v1/storageclasses";
+const SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+const WEB = `${pathOf(kindOf("Deployment"))}/web`;
+const TERM = { matchLabelExpressions: [{ key: "zone", values: ["a"] }] };
+const UID = "00000000-0000-4000-8000-000000000000";
+
+const storageClass = (...allowedTopologies: readonly object[]): object => ({
+  metadata: { name: "$id" },
+  provisioner: "example.com/p",
+  allowedTopologies,
+});
+
+const flowSchema = (subject: object): object => ({
+  metadata: { name: "$id" },
+  spec: {
+    priorityLevelConfiguration: { name: "global-default" },
+    rules: [{ subjects: [subject], nonResourceRules: [{ verbs: ["get"], nonResourceURLs: ["/healthz"] }] }],
+  },
+});
+const ACCOUNT = { name: "a", namespace: "$ns" };
+
+const node = (podCIDR: string | undefined, ...podCIDRs: readonly string[]): object => ({
+  metadata: { name: "$id" },
+  spec: { ...(podCIDR === undefined ? {} : { podCIDR }), podCIDRs },
+});
+
+const ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments";
+const attachment = (metadata: object): object => ({
+  metadata: { name: "$id", ...metadata },
+  spec: { attacher: "example.com", nodeName: "n", source: { persistentVolumeName: "v" } },
+});
+
+const pod = (name: string, ...containers: readonly string[]): object => ({
+  metadata: { name },
+  spec: { containers: containers.map((it) => ({ name: it, image: "x" })) },
+});
+
+const scale = (replicas: unknown): object => ({
+  apiVersion: "autoscaling/v1",
+  kind: "Scale",
+  metadata: { name: "web", namespace: "$ns" },
+  spec: { replicas },
+});
+
+export const scenarios = area("rarely", [
+  scenario(
+    "topologies of a StorageClass that are empty or equal",
+    [[{}], [TERM, TERM], [TERM, {}], [{ matchLabelExpressions: [] }]].map((terms) =>
+      post(`${CLASSES}?dryRun=All`, storageClass(...terms)),
+    ),
+    { namespaced: false },
+  ),
+  scenario(
+    "a VolumeAttachment is not replaced without a resourceVersion",
+    [given(post(ATTACHMENTS, attachment({}))), put(`${ATTACHMENTS}/$id`, attachment({ labels: { l: "1" } }))],
+    { namespaced: false },
+  ),
+  scenario("subjects of a FlowSchema with the fields of other kinds", [
+    post(`${SCHEMAS}?dryRun=All`, flowSchema({ kind: "User", user: { name: "u" }, serviceAccount: ACCOUNT })),
+    post(`${SCHEMAS}?dryRun=All`, flowSchema({ kind: "Group", group: { name: "g" }, user: { name: "u" } })),
+    post(
+      `${SCHEMAS}?dryRun=All`,
+      flowSchema({ kind: "ServiceAccount", user: { name: "u" }, group: { name: "g" } }),
+    ),
+  ]),
+  scenario(
+    "podCIDR and podCIDRs of a Node that differ",
+    [
+      node("10.1.0.0/24", "10.2.0.0/24"),
+      node("10.1.0.0/24", "a b"),
+      node(undefined, "a b"),
+      node("10.1.0.0/24", "10.1.0.0/24", "10.3.0.0/24"),
+    ].map((it) => post("/api/v1/nodes?dryRun=All", it, { view: specOf })),
+    { namespaced: false },
+  ),
+  scenario("a request for a token names the namespace, the name and the uid of its ServiceAccount", [
+    post(`${TOKEN}?dryRun=All`, { metadata: { namespace: "other" }, spec: {} }),
+    post(`${TOKEN}?dryRun=All`, { metadata: { name: "other" }, spec: {} }),
+    post(`${TOKEN}?dryRun=All`, { metadata: { uid: UID }, spec: {} }),
+    post(TOKEN.replace("/default/", "/none/"), { metadata: { name: "other" }, spec: {} }),
+  ]),
+  scenario("a body for another namespace is refused by parts of pods and by reviews", [
+    given(post("/api/v1/namespaces/$ns/pods", pod("p", "c"))),
+    post("/api/v1/namespaces/$ns/pods/p/eviction", {
+      apiVersion: "policy/v1",
+      kind: "Eviction",
+      metadata: { name: "p", namespace: "other" },
+    }),
+    post("/api/v1/namespaces/$ns/pods/p/binding", {
+      metadata: { name: "p", namespace: "other" },
+      target: { kind: "Node", name: "n" },
+    }),
+    post("/apis/authorization.k8s.io/v1/namespaces/$ns/localsubjectaccessreviews", {
+      metadata: { namespace: "other" },
+      spec: { user: "u", resourceAttributes: { namespace: "$ns", verb: "get", resource: "pods" } },
+    }),
+  ]),
+  scenario("field selectors without a field", [
+    ...["%3D", "!%3D", "%3D%3D", "%3D,metadata.name%3Da", "%3Da"].map((it) =>
+      get(`${MAPS}?fieldSelector=${it}`, { view: () => undefined }),
+    ),
+  ]),
+  scenario("logs of a pod that runs nowhere", [
+    given(
+      post("/api/v1/namespaces/$ns/pods", pod("p", "c")),
+      post("/api/v1/namespaces/$ns/pods", pod("q", "c", "d")),
+    ),
+    get("/api/v1/namespaces/$ns/pods/p/log"),
+    get("/api/v1/namespaces/$ns/pods/p/log?container=x"),
+    get("/api/v1/namespaces/$ns/pods/q/log"),
+    get("/api/v1/namespaces/$ns/pods/p/exec?command=x"),
+  ]),
+  scenario("replicas that cannot be applied through scale", [
+    given(post(pathOf(kindOf("Deployment")), manifest(kindOf("Deployment"), { name: "web" }))),
+    patch("apply", `${WEB}/scale?fieldManager=s`, scale(-1)),
+    patch("apply", `${WEB}/scale?fieldManager=s&force=true`, scale(-1)),
+    patch("apply", `${WEB}/scale?fieldManager=s&force=true`, scale("x")),
+    put(`${WEB}/scale`, scale("x")),
+  ]),
+  scenario("options of requests for what is absent", [
+    patch("merge", `${MAPS}/none?fieldValidation=x`, {}),
+    patch("apply", `${MAPS}/none?fieldManager=m&fieldValidation=x`, {}),
+    del(`${MAPS}/none?fieldManager=${"m".repeat(200)}`),
+    given(post(MAPS, { metadata: { name: "a" } })),
+    del(`${MAPS}/a?fieldManager=${"m".repeat(200)}`),
+  ]),
+]);
+
+/** What a server sets in a new Node is not the matter here. */
+function specOf(body: unknown): unknown {
+  const { podCIDR, podCIDRs } = (body as { spec: Record<string, unknown> }).spec;
+  return { podCIDR, podCIDRs };
+}
