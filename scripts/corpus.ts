@@ -3,16 +3,24 @@
  *
  *     node scripts/corpus.ts record  [--kubeconfig FILE] [AREA[/TITLE]...]   write what a real kube-apiserver answers
  *     node scripts/corpus.ts compare [--kubeconfig FILE] [AREA[/TITLE]...]   print where a server answers otherwise
+ *     node scripts/corpus.ts mutate  [--kubeconfig FILE] [--seed N] [--count N]   send changed objects of all kinds to it and to ours
  *
  * Without a kubeconfig, the kube-apiserver and etcd that KUBEBUILDER_ASSETS names are started. An argument selects by how `area/title` begins.
  */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { startApiServer } from "../packages/apiserver/src/server.ts";
 import { startRealServer } from "../packages/apiserver/test/real-server.ts";
 import { differences, judge } from "../packages/apiserver/test/corpus/compare.ts";
+import { explain } from "../packages/apiserver/test/corpus/explained.ts";
+import { type MutationOptions, mutationScenarios } from "../packages/apiserver/test/corpus/mutations.ts";
 import { playAll } from "../packages/apiserver/test/corpus/play-all.ts";
 import { readRecording, writeRecording } from "../packages/apiserver/test/corpus/recording.ts";
 import type { Scenario } from "../packages/apiserver/test/corpus/scenario.ts";
 import { loadScenarios } from "../packages/apiserver/test/corpus/scenarios.ts";
+import { SERVICE_RANGES } from "../packages/apiserver/test/corpus/tokens.ts";
 import { Target } from "../packages/apiserver/test/corpus/target.ts";
 
 async function record(scenarios: readonly Scenario[], target: Target): Promise<boolean> {
@@ -61,6 +69,34 @@ async function compare(scenarios: readonly Scenario[], target: Target): Promise<
   return differing === 0;
 }
 
+/** Requests made by chance: prints what a real server and ours answer differently, but for what the documents explain. */
+async function mutate(options: MutationOptions, real: Target): Promise<boolean> {
+  const dataDir = await mkdtemp(join(tmpdir(), "corpus-"));
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const server = await startApiServer({ dataDir, journal: "none", serviceRanges: SERVICE_RANGES });
+  stack.defer(() => server.close());
+  const ours = stack.use(await Target.fromKubeconfig(server.kubeconfig));
+  const scenarios = mutationScenarios(options);
+  const [theirs, own] = [playAll(scenarios, real), playAll(scenarios, ours)];
+  const counts = { requests: 0, "same status": 0, "same answer": 0, explained: 0 };
+  for (const scenario of scenarios) {
+    const [recorded, answers] = [await theirs.get(scenario), await own.get(scenario)];
+    for (const [index, answer] of (recorded ?? []).entries()) {
+      const other = answers?.[index];
+      if (other === undefined) continue;
+      const lines = differences([answer], [other]);
+      counts.requests++;
+      if (answer.status === other.status) counts["same status"]++;
+      if (lines.length === 0) counts["same answer"]++;
+      else if (explain(lines) !== undefined) counts.explained++;
+      else console.log(`${scenario.title}, request ${index + 1}\n  ${lines.join("\n  ")}`);
+    }
+  }
+  console.log(`seed ${options.seed}: ${JSON.stringify(counts)}`);
+  return counts["same answer"] + counts.explained === counts.requests;
+}
+
 async function versionOf(target: Target): Promise<string> {
   const incoming = await target.open({ method: "GET", path: "/version", headers: {} });
   const chunks: Buffer[] = [];
@@ -70,12 +106,18 @@ async function versionOf(target: Target): Promise<string> {
 
 async function main(): Promise<boolean> {
   const { values, positionals } = parseArgs({
-    options: { kubeconfig: { type: "string" } },
+    options: {
+      kubeconfig: { type: "string" },
+      seed: { type: "string", default: "1" },
+      /** Of requests for each kind. */
+      count: { type: "string", default: "60" },
+    },
     allowPositionals: true,
   });
   const [command, ...areas] = positionals;
-  if (command !== "record" && command !== "compare") {
+  if (command !== "record" && command !== "compare" && command !== "mutate") {
     console.log("usage: node scripts/corpus.ts record|compare [--kubeconfig FILE] [AREA[/TITLE]...]");
+    console.log("       node scripts/corpus.ts mutate [--kubeconfig FILE] [--seed N] [--count N]");
     return false;
   }
   const all = await loadScenarios();
@@ -85,6 +127,8 @@ async function main(): Promise<boolean> {
   await using stack = new AsyncDisposableStack();
   const kubeconfig = values.kubeconfig ?? stack.use(await startRealServer()).kubeconfig;
   const target = stack.use(await Target.fromKubeconfig(kubeconfig));
+  if (command === "mutate")
+    return await mutate({ seed: Number(values.seed), count: Number(values.count) }, target);
   return await (command === "record" ? record(scenarios, target) : compare(scenarios, target));
 }
 

@@ -27,6 +27,7 @@ import {
   type WriteResult,
 } from "#registry/write.ts";
 import { resolveDefinition } from "#schema/definitions.ts";
+import { inKeyOrder } from "#schema/key-order.ts";
 import { parseJsonSteps } from "#schema/json.ts";
 import { parseYamlSteps } from "#schema/yaml.ts";
 import type { Entry } from "#storage/entry.ts";
@@ -57,6 +58,8 @@ interface Transform {
   readonly apply: (object: ApiObject) => Steps<unknown>;
   readonly duplicates: readonly string[];
   readonly duplicatesIn?: "json patch ";
+  /** Whether the result does not go through JSON. */
+  readonly isConverted?: boolean;
   /** The object that an error about the result shows. Default: the result. */
   readonly shown?: () => string;
 }
@@ -146,6 +149,7 @@ function* transformOf(type: string, text: string, { definition }: WriteRequest):
           return { ...merged, kind, apiVersion };
         },
         duplicates,
+        isConverted: true,
         shown: () => goText(patch),
       };
   }
@@ -174,15 +178,31 @@ function patched(
   try {
     const object = patchedKind(value, definition);
     const twice = duplicatesIn === undefined ? { duplicates } : { duplicates, duplicatesIn };
-    const checked = checkFields({ definition, object, ...twice, validation, warn });
+    const { isConverted = false } = transform;
+    const checked = checkFields({ definition, object, ...twice, validation, warn, isConverted });
     refuseOtherPlace({ ...checked.metadata }, request);
     return checked;
   } catch (error) {
     if (!(error instanceof UndecodableError)) throw error;
-    throw invalid("", "", "", [
-      invalidValue("patch", transform.shown?.() ?? JSON.stringify(sent), error.why),
-    ]);
+    const { why } = transform.isConverted === true ? error : firstByName(error, sent, definition);
+    throw invalid("", "", "", [invalidValue("patch", transform.shown?.() ?? JSON.stringify(sent), why)]);
   }
+}
+
+/** Of several values of other types, the one that Go reports: it has written the patched object as a map, whose fields have an order. */
+function firstByName(
+  error: UndecodableError,
+  sent: unknown,
+  definition: ResourceDefinition,
+): UndecodableError {
+  if (!isObject(sent)) return error;
+  try {
+    const object = patchedKind({ ...inKeyOrder(sent) }, definition);
+    checkFields({ definition, object, duplicates: [], validation: "Ignore", warn: () => undefined });
+  } catch (other) {
+    if (other instanceof UndecodableError) return other;
+  }
+  return error;
 }
 
 /** A patch may not make another kind of an object. */
@@ -261,13 +281,32 @@ async function applyPatch(
     part?.check(part.of(object));
     yield;
     // The configuration is taken as it was written; what is stored is what the kind's types make of it.
-    return checkFields({ ...check, definition, object, validation: "Ignore", keepsNulls: true });
+    try {
+      return checkFields({
+        ...check,
+        definition,
+        object,
+        validation: "Ignore",
+        keepsNulls: true,
+        isConverted: true,
+      });
+    } catch (error) {
+      throw error instanceof UndecodableError ? inconvertible(config, error) : error;
+    }
   }
   return registry.change(request, (entry, { replay, tx }) => {
     if (entry === undefined && subresource !== "") return undefined;
     const input = replay.inSlices("apply", entry, () => applied(entry, tx.nowMs));
     return { input, isApplied: true, ...defined({ part }) };
   });
+}
+
+/** No client's error by its code, as for a configuration of other types: kube-apiserver passes on what it takes for its own. */
+function inconvertible({ apiVersion, kind, metadata }: ApiObject, { why }: UndecodableError): StatusError {
+  const { namespace = "", name } = metadata;
+  const of = kindText(apiVersion, kind);
+  const message = `failed to convert new object (${namespace}/${name}; ${of}) to proper version: unable to convert unstructured object to ${of}: ${why}`;
+  return new StatusError({ code: 500, message });
 }
 
 function notAMergePatch(patch: unknown): StatusError {

@@ -278,7 +278,7 @@ describe("a configuration that does not match the schema", () => {
   it.each([
     [{ sise: 1 }, ".spec.sise: field not declared in schema"],
     [{ size: "1" }, ".spec.size: expected numeric (int or float), got string"],
-    [{ parts: {} }, ".spec.parts: expected list, got map"],
+    [{ parts: {} }, ".spec.parts: expected list, got &{map[]}"],
     [{ parts: [{ size: 1 }] }, 'omits all key fields ["name"]'],
     [{ parts: [{ name: "p" }, { name: "p" }] }, '.spec.parts: duplicate entries for key [name="p"]'],
     [{ tags: ["t", "t"] }, '.spec.tags: duplicate entries for key [="t"]'],

@@ -29,7 +29,7 @@ export interface MapShape {
 }
 
 /** Any object, parts of which are never owned: a ControllerRevision's `data`. */
-const RAW_EXTENSION = `${REF_PREFIX}io.k8s.apimachinery.pkg.runtime.RawExtension`;
+export const RAW_EXTENSION = `${REF_PREFIX}io.k8s.apimachinery.pkg.runtime.RawExtension`;
 
 const LEAF: Shape = { kind: "leaf" };
 const SET: SetShape = { kind: "set" };
@@ -116,6 +116,7 @@ export function itemElement(
       return { problem: "associative list without keys has an element that's not a scalar" };
     return { element: valueElement(item) };
   }
+  if (item === null) return { problem: "associative list with keys may not have a null element" };
   if (!isObject(item)) return { problem: "associative list with keys may not have non-map elements" };
   const fields = deref(shape.item, resolve).properties;
   const key: Record<string, unknown> = {};

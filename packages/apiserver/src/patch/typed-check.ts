@@ -2,11 +2,13 @@ import { isObject } from "@fairlead/base/json.ts";
 import { deref } from "#schema/definitions.ts";
 import type { Schema, SchemaResolver } from "#schema/types.ts";
 import { fieldElement, renderPath } from "./field-set.ts";
+import { goSyntax, goText } from "./go-text.ts";
 import {
   fieldSchema,
   insideOf,
   itemElement,
   type ListShape,
+  RAW_EXTENSION,
   type MapShape,
   type SetShape,
   shapeOf,
@@ -31,11 +33,11 @@ class Checker {
   }
 
   values(value: unknown, schema: Schema, path: readonly string[]): void {
-    if (value === null) return;
+    if (value === null || schema.$ref === RAW_EXTENSION) return;
     const target = deref(schema, this.#resolve);
-    const expected = expectation(target, value);
-    if (expected !== undefined) {
-      this.#report(path, `expected ${expected}, got ${typeName(value)}`);
+    const problem = mismatch(target, value);
+    if (problem !== undefined) {
+      this.#report(path, problem);
       return;
     }
     const shape = shapeOf(schema, value, this.#resolve);
@@ -67,19 +69,19 @@ class Checker {
 
   #list(list: readonly unknown[], shape: SetShape | ListShape, path: readonly string[]): void {
     const seen = new Set<string>();
-    list.forEach((item, index) => {
+    for (const [index, item] of list.entries()) {
       const found = itemElement(shape, item, this.#resolve);
-      if (found.problem !== undefined)
-        this.#report([...path, `i:${index}`], `element ${index}: ${found.problem}`);
-      else {
-        const at = [...path, found.element];
-        if (seen.has(found.element)) {
-          this.#report(path, `duplicate entries for key ${renderPath([found.element])}`);
-        }
-        seen.add(found.element);
-        if (shape.kind === "list") this.values(item, shape.item, at);
+      if (found.problem !== undefined) {
+        // As upstream, which reports nothing of the items that follow.
+        this.#report(path, `element ${index}: ${found.problem}`);
+        return;
       }
-    });
+      if (seen.has(found.element)) {
+        this.#report(path, `duplicate entries for key ${renderPath([found.element])}`);
+      }
+      seen.add(found.element);
+      if (shape.kind === "list") this.values(item, shape.item, [...path, found.element]);
+    }
   }
 
   #report(path: readonly string[], problem: string): void {
@@ -87,28 +89,57 @@ class Checker {
   }
 }
 
-function isNumeric(value: unknown): boolean {
-  return typeof value === "number" || typeof value === "bigint";
+const isNumeric = (value: unknown): boolean => typeof value === "number" || typeof value === "bigint";
+const isScalar = (value: unknown): boolean => typeof value !== "object";
+/** As Go prints a pointer to a value. */
+const pointed = (value: unknown): string => `&{${goText(value)}}`;
+
+interface Expected {
+  readonly name: string;
+  readonly has: (value: unknown) => boolean;
+  /** What messages call a value that is not of the type. */
+  readonly got: (value: unknown) => string;
 }
 
-/** By type: what messages call it, and whether a value is of it. */
-const TYPES: Readonly<Record<NonNullable<Schema["type"]>, readonly [string, (value: unknown) => boolean]>> = {
-  object: ["map", isObject],
-  array: ["list", Array.isArray],
-  string: ["string", (value) => typeof value === "string"],
-  boolean: ["boolean", (value) => typeof value === "boolean"],
-  integer: ["numeric (int or float)", isNumeric],
-  number: ["numeric (int or float)", isNumeric],
+const NUMERIC: Expected = { name: "numeric (int or float)", has: isNumeric, got: goType };
+const ANY_SCALAR: Expected = { name: "any scalar", has: isScalar, got: pointed };
+const TYPES: Readonly<Record<NonNullable<Schema["type"]>, Expected>> = {
+  object: { name: "map", has: isObject, got: pointed },
+  array: { name: "list", has: Array.isArray, got: pointed },
+  string: {
+    name: "string",
+    has: (value) => typeof value === "string",
+    got: (value) => `&value.valueUnstructured{Value:${goSyntax(value)}}`,
+  },
+  boolean: { name: "boolean", has: (value) => typeof value === "boolean", got: pointed },
+  integer: NUMERIC,
+  number: NUMERIC,
 };
 
-/** The type that the schema requires, if the value has another; undefined otherwise. */
-function expectation(schema: Schema, value: unknown): string | undefined {
-  if (schema.type === undefined) return undefined;
-  const [name, isOfType] = TYPES[schema.type];
-  return isOfType(value) ? undefined : name;
+/** Formats of strings that are nothing but strings; what has another one, such as a time, may be any scalar. */
+const TEXT_FORMATS = new Set(["", "byte"]);
+
+/** Why a value is not of the type that the schema requires, in Go's terms. Source: structured-merge-diff, typed/validate.go. */
+function mismatch(schema: Schema, value: unknown): string | undefined {
+  const expected = expectedOf(schema);
+  if (expected === undefined || expected.has(value)) return undefined;
+  return `expected ${expected.name}, got ${expected.got(value)}`;
 }
 
-function typeName(value: unknown): string {
-  if (Array.isArray(value)) return "list";
-  return isObject(value) ? "map" : typeof value;
+function expectedOf({ type, format = "", ...schema }: Schema): Expected | undefined {
+  const isUntyped = schema["x-kubernetes-int-or-string"] === true || schema.oneOf?.every(isOfScalar) === true;
+  if (isUntyped || (type === "string" && !TEXT_FORMATS.has(format))) return ANY_SCALAR;
+  return type === undefined ? undefined : TYPES[type];
+}
+
+/** Quantities are texts or numbers. */
+function isOfScalar({ type }: Schema): boolean {
+  return type === "string" || type === "number" || type === "integer";
+}
+
+/** The name of a value's type, as Go prints it. */
+function goType(value: unknown): string {
+  if (Array.isArray(value)) return "[]interface {}";
+  if (isObject(value)) return "map[string]interface {}";
+  return typeof value === "boolean" ? "bool" : typeof value;
 }

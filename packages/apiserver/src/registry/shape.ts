@@ -38,6 +38,8 @@ export interface FieldCheck {
   readonly validation: FieldValidation;
   /** Whether nulls that may not be stay to be refused, as in what server-side apply makes. */
   readonly keepsNulls?: boolean;
+  /** See `BuiltinKind`. */
+  readonly isConverted?: boolean;
   readonly warn: (message: string) => void;
 }
 
@@ -50,8 +52,7 @@ export interface FieldCheck {
 export function checkFields(check: FieldCheck): ApiObject {
   const { schema, kind, isCustom } = check.definition;
   const { object } = check;
-  const shaped =
-    isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(check.definition, object);
+  const shaped = isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(check);
   reportFields(check, shaped.unknown);
   if (isCustom === true && check.keepsNulls !== true) dropNulls(shaped.object, schema);
   return shaped.object;
@@ -78,8 +79,9 @@ interface Shaped {
   readonly unknown: readonly string[];
 }
 
-function decodeBuiltinKind({ kind, schema, absent }: FieldCheck["definition"], object: ApiObject): Shaped {
-  const decoded = decodeBuiltin(object, { kind, version: versionOf(object), schema, absent });
+function decodeBuiltinKind({ definition, object, isConverted = false }: FieldCheck): Shaped {
+  const { kind, schema, absent } = definition;
+  const decoded = decodeBuiltin(object, { kind, version: versionOf(object), schema, absent, isConverted });
   const { apiVersion, metadata } = object;
   return {
     object: { ...decoded.object, kind, apiVersion, metadata: metadataOf(decoded.object, metadata) },

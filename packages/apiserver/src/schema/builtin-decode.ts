@@ -2,6 +2,7 @@ import { isStringMap } from "@fairlead/base/fields.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { UndecodableError } from "#status.ts";
 import { SpecialMismatch } from "./builtin-specials.ts";
+import { converterText, decoderText, type GoKind } from "./decode-mismatch.ts";
 import { REF_PREFIX } from "./definitions.ts";
 import { fieldPath, FoundPaths } from "@fairlead/base/found-paths.ts";
 import { GO_TYPES, omitsZero, type GoType } from "./go-types.ts";
@@ -22,6 +23,8 @@ export interface BuiltinKind {
   readonly schema: Schema;
   /** Fields of definitions that the served release does not have. Default: it has all. */
   readonly absent?: AbsentFields | undefined;
+  /** Whether upstream converts the value from maps, as strategic patches and applies, and not from JSON. */
+  readonly isConverted?: boolean;
 }
 
 /**
@@ -44,8 +47,8 @@ interface Place {
   readonly above: Place | undefined;
   /** The name of a field or key, or the index of an item. */
   readonly step: string | number;
-  /** The Go type around it. */
-  readonly struct: string;
+  /** The Go type around a field; undefined for items of lists and maps. */
+  readonly type: GoType | undefined;
 }
 
 /** With indices, as unknown fields are reported: "spec.ports[0].name". */
@@ -56,17 +59,27 @@ function pathOf(place: Place | undefined): string {
   return fieldPath(above, place.step);
 }
 
-/** Without indices and keys, as Go tells mismatches: ".spec.ports.name". */
+/** Without indices and keys, and with the names of embedded types, as Go tells mismatches: ".spec.ports.name". */
 function goPathOf(place: Place | undefined): string {
   if (place === undefined) return "";
-  const isField = typeof place.step === "string" && place.struct !== "";
-  return goPathOf(place.above) + (isField ? `.${place.step}` : "");
+  const { above, step, type } = place;
+  return goPathOf(above) + (type === undefined ? "" : `.${type.embedded.get(String(step)) ?? ""}${step}`);
 }
 
 /** The innermost Go type that a field is named in. */
 function structOf(place: Place): string {
-  if (place.struct !== "" || place.above === undefined) return place.struct;
+  if (place.type !== undefined || place.above === undefined) return place.type?.struct ?? "";
   return structOf(place.above);
+}
+
+/** The name of the Go type that is declared for a place; undefined where it is the one of its kind, such as `string`. */
+function declaredType(place: Place | undefined): string | undefined {
+  if (place === undefined) return undefined;
+  if (place.type !== undefined) return place.type.names[place.step];
+  const around = declaredType(place.above);
+  return around?.startsWith("[]") === true || around?.startsWith("map[") === true
+    ? around.slice(around.indexOf("]") + 1)
+    : undefined;
 }
 
 class BuiltinDecoder {
@@ -79,7 +92,7 @@ class BuiltinDecoder {
 
   root(value: unknown): Record<string, unknown> {
     const decoded = this.#value(value, this.#of.schema, undefined);
-    if (!isObject(decoded)) throw this.#refusal(value, "object", undefined);
+    if (!isObject(decoded)) throw this.#refusal(value, "object", "struct", undefined);
     return decoded;
   }
 
@@ -90,7 +103,7 @@ class BuiltinDecoder {
     if (type.special !== undefined) return this.#special(value, type.special, at);
     if (type.isSchemaOr) return this.#schemaOr(value, at);
     if (type.schema.properties === undefined) return this.#plain(value, type.schema, at);
-    if (!isObject(value)) throw this.#refusal(value, goName(type.name), at);
+    if (!isObject(value)) throw this.#refusal(value, goName(type.name), "struct", at);
     return this.#struct(value, type, at);
   }
 
@@ -105,20 +118,21 @@ class BuiltinDecoder {
       return decode(value);
     } catch (error) {
       if (error instanceof SpecialMismatch && error.goType !== undefined) {
-        throw this.#refusal(value, error.goType, at);
+        throw this.#error(
+          decoderText(value, error.goType, this.#of.isConverted === true ? "Go value" : whereOf(at)),
+        );
       }
       throw this.#error((error as Error).message);
     }
   }
 
   #struct(value: Record<string, unknown>, type: GoType, above: Place | undefined): Record<string, unknown> {
-    const { struct } = type;
     const known = this.#fieldsOf(type);
     const decoded: Record<string, unknown> = {};
     for (const name of Object.keys(value)) {
       const item = value[name];
       const schema = known(name);
-      const place = { above, step: name, struct };
+      const place = { above, step: name, type };
       if (schema === undefined) this.unknown.add(() => pathOf(place));
       else if (item !== null && item !== undefined) {
         const field = this.#value(item, schema, place);
@@ -144,24 +158,25 @@ class BuiltinDecoder {
 
   #scalar(value: unknown, { type, format }: Schema, at: Place | undefined): unknown {
     if (type === undefined) return value;
-    const wanted = type === "integer" ? (format ?? "int64") : (GO_SCALARS[type] ?? type);
+    if (format === "byte" && typeof value !== "string") return this.#octets(value, at);
+    const kind = type === "integer" ? integerKind(format) : (GO_SCALARS[type] ?? "string");
     const isOfType = typeof value === JSON_TYPES[type];
-    if (!isOfType || (type === "integer" && !isInteger(Number(value), wanted)))
-      throw this.#refusal(value, wanted, at);
+    if (!isOfType || (type === "integer" && !isInteger(Number(value), kind)))
+      throw this.#refusal(value, kind, kind, at);
     return typeof value === "string" && format === "byte" ? this.#bytes(value) : value;
   }
 
   #list(value: unknown, { items = {} }: Schema, above: Place | undefined): unknown {
-    if (!Array.isArray(value)) throw this.#refusal(value, `[]${goType(items)}`, above);
+    if (!Array.isArray(value)) throw this.#refusal(value, `[]${goType(items)}`, "slice", above);
     return value.map((item: unknown, step) =>
-      item === null ? zeroOf(items) : this.#value(item, items, { above, step, struct: "" }),
+      item === null ? zeroOf(items) : this.#value(item, items, { above, step, type: undefined }),
     );
   }
 
   #dictionary(value: unknown, { additionalProperties: element }: Schema, above: Place | undefined): unknown {
     const hasElements = typeof element === "object";
     if (!isObject(value)) {
-      throw this.#refusal(value, hasElements ? `map[string]${goType(element)}` : "object", above);
+      throw this.#refusal(value, hasElements ? `map[string]${goType(element)}` : "object", "map", above);
     }
     if (!hasElements) return value;
     const isOfTexts = element.type === "string" && element.format === undefined && element.$ref === undefined;
@@ -172,7 +187,7 @@ class BuiltinDecoder {
       if (isOfTexts && typeof item === "string") decoded[step] = item;
       else
         decoded[step] =
-          item === null ? zeroOf(element) : this.#value(item, element, { above, step, struct: "" });
+          item === null ? zeroOf(element) : this.#value(item, element, { above, step, type: undefined });
     }
     return decoded;
   }
@@ -180,13 +195,28 @@ class BuiltinDecoder {
   #bytes(value: string): string {
     const text = value.replaceAll(/[\r\n]/g, "");
     const end = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?/.exec(text)?.[0].length ?? 0;
-    if (end !== text.length) throw this.#error(`illegal base64 data at input byte ${end}`);
+    const lead = this.#of.isConverted === true ? "error decoding from json: " : "";
+    const foreign = text.search(/[^A-Za-z0-9+/=]/);
+    const wrong = foreign < 0 ? end : foreign;
+    if (end !== text.length) throw this.#error(`${lead}illegal base64 data at input byte ${wrong}`);
     return text;
   }
 
-  #refusal(value: unknown, type: string, at: Place | undefined): Error {
-    const where = at === undefined ? "Go value" : `Go struct field ${structOf(at)}${goPathOf(at)}`;
-    return this.#error(`json: cannot unmarshal ${jsonType(value)} into ${where} of type ${type}`);
+  /** Go takes a list of numbers for bytes as well. */
+  #octets(value: unknown, at: Place | undefined): string {
+    if (!Array.isArray(value)) throw this.#refusal(value, "[]uint8", "slice", at);
+    for (const it of value as readonly unknown[]) {
+      if (typeof it === "number" && Number.isInteger(it) && it >= 0 && it <= MAX_OCTET) continue;
+      if (it !== null) throw this.#error(decoderText(it, "uint8", whereOf(at)));
+    }
+    return Buffer.from(value.map(Number)).toString("base64");
+  }
+
+  /** @param type - The name of the Go type, if the place has no declared one. */
+  #refusal(value: unknown, type: string, kind: GoKind, at: Place | undefined): Error {
+    const wanted = declaredType(at) ?? type;
+    if (this.#of.isConverted === true) return this.#error(converterText(value, wanted, kind));
+    return this.#error(decoderText(value, wanted, whereOf(at)));
   }
 
   #error(why: string): Error {
@@ -194,13 +224,22 @@ class BuiltinDecoder {
   }
 }
 
-const GO_SCALARS: Readonly<Record<string, string>> = { string: "string", boolean: "bool", number: "float64" };
+function whereOf(at: Place | undefined): string {
+  return at === undefined ? "Go value" : `Go struct field ${structOf(at)}${goPathOf(at)}`;
+}
+
+const MAX_OCTET = 255;
+const GO_SCALARS: Readonly<Record<string, GoKind>> = { string: "string", boolean: "bool", number: "float64" };
 const JSON_TYPES: Readonly<Record<string, string>> = {
   string: "string",
   boolean: "boolean",
   number: "number",
   integer: "number",
 };
+
+function integerKind(format = "int64"): GoKind {
+  return format === "int32" ? "int32" : "int64";
+}
 
 function isInteger(value: number, type: string): boolean {
   return Number.isInteger(value) && (type !== "int32" || (value >= -(2 ** 31) && value < 2 ** 31));
@@ -230,14 +269,6 @@ function goType(schema: Schema): string {
   if (schema.$ref !== undefined) return goName(schema.$ref.slice(REF_PREFIX.length));
   if (schema.type === "array") return `[]${goType(schema.items ?? {})}`;
   if (schema.type === "integer") return schema.format ?? "int64";
+  if (schema.format === "byte") return "[]uint8";
   return schema.type === "boolean" ? "bool" : (schema.type ?? "interface {}");
-}
-
-function jsonType(value: unknown): string {
-  if (Array.isArray(value)) return "array";
-  if (typeof value === "boolean") return "bool";
-  if (typeof value === "bigint") return `number ${value}`;
-  if (typeof value === "number")
-    return Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? "number" : `number ${value}`;
-  return value === null ? "null" : typeof value;
 }

@@ -1,7 +1,10 @@
 import { BUILTIN_SPECIALS } from "./builtin-specials.ts";
 import { DEFINITIONS, REF_PREFIX } from "./definitions.ts";
 import { ALWAYS, MAP, MESSAGES, POINTER, REPEATED } from "./protobuf-messages.ts";
+import goNames from "./go-names.json" with { type: "json" };
 import type { Schema } from "./types.ts";
+
+const NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = goNames;
 
 /** Properties of the Go types behind the built-in kinds. */
 
@@ -15,6 +18,10 @@ export interface GoType {
   readonly isSchemaOr: boolean;
   /** Bits of fields by their JSON names; undefined where nothing is known of them. */
   readonly bits: ReadonlyMap<string, number> | undefined;
+  /** By field, the embedded type that it is of, with a dot behind it. */
+  readonly embedded: ReadonlyMap<string, string>;
+  /** By field, the type where it has a name of its own: "v1.Protocol". The OpenAPI documents do not have them. */
+  readonly names: Readonly<Record<string, string>>;
   /**
    * Fields that are there before anything is set in them: structs by value, and, as null, lists that are always
    * written. Setting something in these does not create them.
@@ -42,12 +49,21 @@ export const GO_TYPES: ReadonlyMap<string, GoType> = new Map(
       special: BUILTIN_SPECIALS.get(name),
       isSchemaOr: SCHEMA_OR.has(name),
       bits: MESSAGES.has(name) ? new Map(rowsOf(name)) : undefined,
+      embedded: new Map(embeddedIn(name)),
+      names: NAMES[name] ?? {},
       implied: new Map(
         rowsOf(name).flatMap(([field, bits]) => impliedBy(schema.properties?.[field], field, bits)),
       ),
     },
   ]),
 );
+
+function embeddedIn(name: string, path = ""): [string, string][] {
+  return [...(MESSAGES.get(name)?.values() ?? [])].flatMap((field): [string, string][] => {
+    if (field.json !== "") return path === "" ? [] : [[field.json, path]];
+    return embeddedIn(field.type, `${path}${field.type.slice(field.type.lastIndexOf(".") + 1)}.`);
+  });
+}
 
 /** Fields of embedded types are those of the type around them. */
 function rowsOf(name: string): [string, number][] {

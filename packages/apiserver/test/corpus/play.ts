@@ -65,7 +65,8 @@ class Player {
   async #step(step: Step): Promise<readonly Answer[]> {
     if (step.later === true) this.#tokens.beginSecond(await nextSecond());
     const request = this.#request(step);
-    const incoming = await this.#target.open(request);
+    const incoming = await this.#open(step, request);
+    if (incoming === undefined) return [{ request: describe(step), status: 0 }];
     if (step.watch !== undefined && incoming.statusCode === 200)
       return this.#watch(step, step.watch, incoming);
     let answer = { incoming, text: await readText(incoming) };
@@ -82,6 +83,15 @@ class Player {
     if ((answer.incoming.statusCode ?? 0) >= 300)
       throw new Error(`${describe(step)}, which prepares, failed: ${answer.text}`);
     return [];
+  }
+
+  async #open(step: Step, request: RawRequest): Promise<IncomingMessage | undefined> {
+    try {
+      return await this.#target.open(request);
+    } catch (error) {
+      if (step.mayBeCut === true) return undefined;
+      throw error;
+    }
   }
 
   #request(step: Step): RawRequest {

@@ -34,7 +34,9 @@ export interface StepOptions {
   readonly unrecorded?: boolean;
   /** The part of the answer's body that is compared. Default: all of it. */
   readonly view?: (body: unknown) => unknown;
-  /** Send it in a later second than all that came before, so that times tell which of them made them. */
+  /** A connection that the server cuts is an answer, of status 0. */
+  readonly mayBeCut?: boolean;
+  /** Send it in a later second than all that came before, so that times show which of them made them. */
   readonly later?: boolean;
   /** Repeat the request until the body holds this: for what a server does in its own time. */
   readonly until?: (body: unknown) => boolean;

@@ -78,14 +78,14 @@ function mergeStringData(object: ApiObject): void {
   object["data"] = data;
 }
 
-/** Keys that a Secret of a type must have; all of them, or any for "some". */
+/** Keys that a Secret of a type must have; all of them, or any for "some". With `filled`, they hold something. */
 const REQUIRED_KEYS: Readonly<
-  Record<string, { readonly of: "all" | "some"; readonly keys: readonly string[] }>
+  Record<string, { readonly of: "all" | "some"; readonly keys: readonly string[]; readonly filled?: boolean }>
 > = {
   "kubernetes.io/dockercfg": { of: "all", keys: [".dockercfg"] },
   "kubernetes.io/dockerconfigjson": { of: "all", keys: [".dockerconfigjson"] },
   "kubernetes.io/basic-auth": { of: "some", keys: ["username", "password"] },
-  "kubernetes.io/ssh-auth": { of: "all", keys: ["ssh-privatekey"] },
+  "kubernetes.io/ssh-auth": { of: "all", keys: ["ssh-privatekey"], filled: true },
   "kubernetes.io/tls": { of: "all", keys: ["tls.crt", "tls.key"] },
 };
 
@@ -107,7 +107,9 @@ function validateType(object: ApiObject, data: Readonly<Record<string, string>>)
   }
   const rule = Object.hasOwn(REQUIRED_KEYS, type) ? REQUIRED_KEYS[type] : undefined;
   if (rule === undefined) return [];
-  const missing = rule.keys.filter((it) => !Object.hasOwn(data, it));
+  const missing = rule.keys.filter(
+    (it) => !Object.hasOwn(data, it) || (rule.filled === true && data[it] === ""),
+  );
   const isEnough = rule.of === "all" ? missing.length === 0 : missing.length < rule.keys.length;
   if (!isEnough) return missing.map((it) => required(`data[${it}]`));
   return rule.keys.filter((it) => it.startsWith(".docker")).flatMap((it) => validateJson(it, data[it] ?? ""));

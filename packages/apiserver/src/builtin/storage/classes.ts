@@ -3,7 +3,7 @@ import { byText } from "@fairlead/base/text.ts";
 import type { Strategy } from "#registry/types.ts";
 import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, IMMUTABLE, invalid, notSupported, required } from "#values/field-errors.ts";
+import { duplicate, IMMUTABLE, invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import {
   ensureFields,
   fieldsAt,
@@ -97,7 +97,9 @@ export const attributesClassStrategy: Partial<Strategy> = {
   validateCreate: (object) => attributesClass(object, ""),
   validateUpdate: (object, old) => [
     ...attributesClass(object, ""),
-    ...immutable(object, old, "", "driverName", "parameters"),
+    ...["driverName", "parameters"]
+      .filter((it) => !sameJson(object[it], old[it]))
+      .map((it) => notAllowed(it, `updates to ${it} are forbidden.`)),
   ],
 };
 
@@ -252,8 +254,10 @@ export const capacityStrategy: Partial<Strategy> = {
 };
 
 /** Tokens for a driver belong into its secrets, where they are not logged. */
-export function driverWarnings(object: ApiObject): readonly string[] {
+export function driverWarnings(object: ApiObject, old: ApiObject | undefined): readonly string[] {
   const spec = fieldsAt(object, "spec");
+  if (old !== undefined && sameJson(spec?.["tokenRequests"], fieldsAt(old, "spec")?.["tokenRequests"]))
+    return [];
   if (itemsAt(spec, "tokenRequests").length === 0 || spec?.["serviceAccountTokenInSecrets"] !== undefined)
     return [];
   return [

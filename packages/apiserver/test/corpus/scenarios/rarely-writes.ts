@@ -47,6 +47,33 @@ const scale = (replicas: unknown): object => ({
   spec: { replicas },
 });
 
+const container = (fields: object): object => ({
+  template: { spec: { containers: [{ name: "c", ...fields }] } },
+});
+/** Specs of Deployments, each with one value that has another type than its field. */
+const OF_OTHER_TYPES: readonly object[] = [
+  { replicas: "x" },
+  { replicas: 1.5 },
+  { paused: 1 },
+  { paused: [] },
+  { strategy: { type: true } },
+  { strategy: { type: 3 } },
+  { strategy: "x" },
+  { strategy: { rollingUpdate: { maxSurge: 1.5 } } },
+  { selector: { matchLabels: [{ a: "b" }] } },
+  { selector: { matchLabels: { a: { b: "c" } } } },
+  { template: { spec: { containers: "x" } } },
+  { template: { spec: { volumes: [{ name: "v", hostPath: { path: "/", type: 1 } }] } } },
+  { template: { spec: { volumes: [{ name: "v", emptyDir: 1 }] } } },
+  container({ imagePullPolicy: {} }),
+  container({ ports: [{ containerPort: 1, protocol: false }] }),
+  container({ ports: [null] }),
+  container({ ports: [7] }),
+  container({ resources: { limits: "x" } }),
+  container({ resources: { limits: { cpu: "x" } } }),
+  container({ args: [1] }),
+];
+
 export const scenarios = area("rarely", [
   scenario(
     "topologies of a StorageClass that are empty or equal",
@@ -100,11 +127,12 @@ export const scenarios = area("rarely", [
       spec: { user: "u", resourceAttributes: { namespace: "$ns", verb: "get", resource: "pods" } },
     }),
   ]),
-  scenario("field selectors without a field", [
-    ...["%3D", "!%3D", "%3D%3D", "%3D,metadata.name%3Da", "%3Da"].map((it) =>
+  scenario(
+    "field selectors without a field",
+    ["%3D", "!%3D", "%3D%3D", "%3D,metadata.name%3Da", "%3Da"].map((it) =>
       get(`${MAPS}?fieldSelector=${it}`, { view: () => undefined }),
     ),
-  ]),
+  ),
   scenario("logs of a pod that runs nowhere", [
     given(
       post("/api/v1/namespaces/$ns/pods", pod("p", "c")),
@@ -121,6 +149,35 @@ export const scenarios = area("rarely", [
     patch("apply", `${WEB}/scale?fieldManager=s&force=true`, scale(-1)),
     patch("apply", `${WEB}/scale?fieldManager=s&force=true`, scale("x")),
     put(`${WEB}/scale`, scale("x")),
+  ]),
+  scenario("values of other types, in each form of a write", [
+    given(post(pathOf(kindOf("Deployment")), manifest(kindOf("Deployment"), { name: "web" }))),
+    ...OF_OTHER_TYPES.flatMap((spec) => [
+      put(`${WEB}?dryRun=All`, { ...manifest(kindOf("Deployment"), { name: "web" }), spec }),
+      patch("merge", `${WEB}?dryRun=All`, { spec }),
+      patch("strategic", `${WEB}?dryRun=All`, { spec }),
+      patch("apply", `${WEB}?dryRun=All&fieldManager=m`, {
+        apiVersion: "apps/v1",
+        kind: "Deployment",
+        metadata: { name: "web" },
+        spec,
+      }),
+    ]),
+    ...[[0, 255, null], [256], ["x"], 1].map((bytes) =>
+      post(`${MAPS}?dryRun=All`, { metadata: { name: "b" }, binaryData: { k: bytes } }),
+    ),
+    post(`${MAPS}?dryRun=All`, { metadata: { name: "b" }, binaryData: [] }),
+    patch("apply", `/api/v1/namespaces/$ns/secrets/s?fieldManager=m`, {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "s" },
+      data: { k: "a b" },
+    }),
+    post("/api/v1/namespaces/$ns/secrets", {
+      metadata: { name: "s" },
+      type: "kubernetes.io/ssh-auth",
+      data: { "ssh-privatekey": null },
+    }),
   ]),
   scenario("options of requests for what is absent", [
     patch("merge", `${MAPS}/none?fieldValidation=x`, {}),
