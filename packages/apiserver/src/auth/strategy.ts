@@ -137,7 +137,7 @@ function validateBinding(binding: ApiObject & RoleBinding): FieldError[] {
   const kinds = binding.kind === "ClusterRoleBinding" ? ["ClusterRole"] : ["Role", "ClusterRole"];
   const ref = binding.roleRef as RoleBinding["roleRef"] | undefined;
   const errors: FieldError[] = [];
-  if (ref === undefined || ref.name === "") errors.push(required("roleRef.name"));
+  errors.push(...roleName(ref?.name ?? "", "roleRef.name"));
   if (ref !== undefined && ref.apiGroup !== SUBJECT_GROUP) {
     errors.push(notSupported("roleRef.apiGroup", ref.apiGroup, [SUBJECT_GROUP]));
   }
@@ -152,12 +152,17 @@ function validateBinding(binding: ApiObject & RoleBinding): FieldError[] {
   ];
 }
 
+const roleName = filled("", (value, path) => {
+  const problem = checkPathSegment(String(value));
+  return problem === undefined ? [] : [invalid(path, value, problem)];
+});
+
 function validateSubject(subject: Partial<Subject>, path: string, isNamespaced: boolean): FieldError[] {
   const { name = "", namespace = "", apiGroup = "" } = subject;
   const kind: string = subject.kind ?? "";
-  if (!SUBJECT_KINDS.includes(kind)) return [notSupported(`${path}.kind`, kind, SUBJECT_KINDS)];
   const checkName = kind === "ServiceAccount" ? filled("", subdomain) : filled();
   const errors = [...checkName(name, `${path}.name`)];
+  if (!SUBJECT_KINDS.includes(kind)) return [...errors, notSupported(`${path}.kind`, kind, SUBJECT_KINDS)];
   const group = kind === "ServiceAccount" ? "" : SUBJECT_GROUP;
   if (apiGroup !== group) errors.push(notSupported(`${path}.apiGroup`, apiGroup, [group]));
   const needsNamespace = kind === "ServiceAccount" && !isNamespaced;

@@ -9,7 +9,6 @@ import {
   fieldsAt,
   itemsAt,
   numberAt,
-  setDefaults,
   stringMapAt,
   stringsAt,
   textAt,
@@ -173,7 +172,7 @@ export const driverStrategy: Partial<Strategy> = {
       "seLinuxMount",
     ];
     for (const flag of flags) spec[flag] ??= flag === "attachRequired";
-    setDefaults(spec, { fsGroupPolicy: "ReadWriteOnceWithFSType" });
+    spec["fsGroupPolicy"] ??= "ReadWriteOnceWithFSType";
     if (stringsAt(spec, "volumeLifecycleModes").length === 0) spec["volumeLifecycleModes"] = ["Persistent"];
   },
   // It has no generation before its first change.

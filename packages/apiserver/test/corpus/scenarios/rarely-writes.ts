@@ -47,6 +47,12 @@ const scale = (replicas: unknown): object => ({
   spec: { replicas },
 });
 
+const BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/$ns/rolebindings";
+const binding = (name: string, subject: object): object => ({
+  metadata: { name: "b" },
+  roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
+  subjects: [subject],
+});
 const container = (fields: object): object => ({
   template: { spec: { containers: [{ name: "c", ...fields }] } },
 });
@@ -179,6 +185,21 @@ export const scenarios = area("rarely", [
       data: { "ssh-privatekey": null },
     }),
   ]),
+  scenario("names and kinds in a RoleBinding that cannot be", [
+    post(`${BINDINGS}?dryRun=All`, binding("a/b", { kind: "User", name: "u" })),
+    post(`${BINDINGS}?dryRun=All`, binding("a", { kind: "" })),
+    post(`${BINDINGS}?dryRun=All`, binding("a", { kind: "Service", name: "" })),
+  ]),
+  scenario(
+    "a CSIDriver with an empty policy",
+    [
+      post("/apis/storage.k8s.io/v1/csidrivers?dryRun=All", {
+        metadata: { name: "$id" },
+        spec: { fsGroupPolicy: "" },
+      }),
+    ],
+    { namespaced: false },
+  ),
   scenario("options of requests for what is absent", [
     patch("merge", `${MAPS}/none?fieldValidation=x`, {}),
     patch("apply", `${MAPS}/none?fieldManager=m&fieldValidation=x`, {}),
