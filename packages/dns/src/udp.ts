@@ -8,7 +8,10 @@ export interface UdpOptions {
   readonly address: SocketAddress;
   readonly respond: RespondTo;
   readonly log: Logger;
-  /** The most queries that may wait for another server; further ones are dropped, as by a full socket. */
+  /**
+   * The most queries that may wait for another server; further ones are dropped, as by a full socket. When half of them wait, one client
+   * has an eighth at most.
+   */
   readonly maxPending: number;
 }
 
@@ -23,6 +26,10 @@ export async function serveUdp(options: UdpOptions): Promise<{ readonly port: nu
   });
   let isOpen = true;
   let pending = 0;
+  /** Of them, by the address of the client. */
+  const pendingOf = new Map<string, number>();
+  const isTooMany = (client: string): boolean =>
+    pending >= maxPending || (pendingOf.get(client) ?? 0) >= maxPending / 8;
   const send = (answer: Buffer, to: RemoteInfo): void => {
     if (!isOpen) return;
     // An answer that cannot be sent is lost like any datagram: the client asks again.
@@ -31,14 +38,20 @@ export async function serveUdp(options: UdpOptions): Promise<{ readonly port: nu
     });
   };
   const sendLater = async (answer: Promise<Buffer | undefined>, to: RemoteInfo): Promise<void> => {
+    const client = to.address;
     pending++;
+    pendingOf.set(client, (pendingOf.get(client) ?? 0) + 1);
     const late = await answer;
     pending--;
+    const left = (pendingOf.get(client) ?? 0) - 1;
+    if (left > 0) pendingOf.set(client, left);
+    else pendingOf.delete(client);
     if (late !== undefined) send(late, to);
   };
   socket.on("message", (query, from) => {
     // Port 0 is invalid, and sending to it fails.
-    if (from.port === 0 || pending >= maxPending) return;
+    if (from.port === 0) return;
+    if (pending >= maxPending / 2 && isTooMany(from.address)) return;
     const answer = respond(query, "udp", from);
     if (answer === undefined) return;
     if (!(answer instanceof Promise)) {
