@@ -121,7 +121,11 @@ async function carryOut(
   signal: AbortSignal,
 ): Promise<number> {
   await writeGates(client, informers, run, signal);
-  if (hasEnded(run) && measures(run)) for (const it of membersOfRun(run)) await upgraders.rest(it, signal);
+  if (hasEnded(run))
+    for (const it of membersOfRun(run)) {
+      upgraders.forget(it);
+      if (measures(run)) await upgraders.rest(it, signal);
+    }
   let waitMs = Infinity;
   for (const [name, operation] of operationsOf(run))
     waitMs = Math.min(waitMs, await upgraders.start(members.get(name), operation, signal));

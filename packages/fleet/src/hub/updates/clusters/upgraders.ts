@@ -108,8 +108,12 @@ export class Upgraders {
   }
 
   /** After a run. */
-  async rest(member: string, signal: AbortSignal): Promise<void> {
+  forget(member: string): void {
     this.#refused.delete(member);
+  }
+
+  /** After a run that measured. */
+  async rest(member: string, signal: AbortSignal): Promise<void> {
     await this.#mailbox.rest(member, signal);
   }
 }
