@@ -1,15 +1,6 @@
 /** A lab on a machine: what it adds while it is up, and that nothing of it stays, whatever became of it. */
 
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-} from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { systemClock } from "@fairlead/base/clock.ts";
@@ -331,6 +322,7 @@ describeOnKernel("a lab without root", () => {
   it("runs in a user namespace, which its commands enter, and leaves nothing", async () => {
     const folder = mkdtempSync("/tmp/fairlead-user-");
     const state = join(folder, "s");
+    const modules = join(folder, "checkout", "node_modules");
     const asUser = (...args: readonly string[]) =>
       exec(
         "setpriv",
@@ -362,8 +354,10 @@ describeOnKernel("a lab without root", () => {
         "dist",
       ])
         cpSync(join(checkout, part), join(folder, "checkout", part), { recursive: true });
-      symlinkSync(join(checkout, "node_modules"), join(folder, "checkout", "node_modules"));
+      mkdirSync(modules);
       await exec("chown", ["-R", "-h", `${UID}:${UID}`, folder]);
+      // The user may not enter the folder of this checkout, such as one below /root: no link leads there.
+      await exec("mount", ["-o", "bind,ro", "--", join(checkout, "node_modules"), modules]);
       for (const verb of ["status", "down", "list"]) await asUser("lab", verb);
       expect([existsSync(state), processesOf(UID)]).toEqual([false, []]);
       const up = await asUser("lab", "up", "--name", USER, "--members", "1", "--nodes", "1");
@@ -398,6 +392,8 @@ describeOnKernel("a lab without root", () => {
       expect(existsSync(state)).toBe(false);
     } finally {
       await asUser("lab", "down", "--name", USER);
+      // Fails where it was not mounted, and what follows fails where it stays: it is read-only.
+      await exec("umount", ["--", modules], { allowFailure: true });
       rmSync(folder, { recursive: true, force: true });
     }
   });
