@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
-import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  type CustomResourceDefinition,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER } from "@fairlead/kube/api/certificates/v1/types.ts";
 import { JOINS_LABEL } from "@fairlead/fleet/api/fairlead.dev/identity.ts";
 import { type Secret, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -17,9 +20,9 @@ import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { ADMINISTER } from "@fairlead/fleet/authz/policies/cel.ts";
 import { MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
-import { MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { HUB_CORE_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { awaitCrds, installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   FLEET_SYSTEM_NAMESPACE,
@@ -82,11 +85,13 @@ beforeAll(async () => {
   await connectClusters(fleet);
   await knowPods(fleet);
   await upgradeCluster(fleet);
-  for (const [program, config] of [
-    [HUB_ACCESS, fleet.hub.config],
-    [MEMBER_ACCESS, configOf("a")],
-  ] as const)
+  for (const [program, config, crds] of [
+    [HUB_ACCESS, fleet.hub.config, HUB_CORE_CRDS],
+    [MEMBER_ACCESS, configOf("a"), MEMBER_CRDS],
+  ] as const) {
     await elect(program, config);
+    await watchDefinitions(program, config, crds);
+  }
   // Servers before Kubernetes 1.34 stream no first state: informers list.
   isOlder = true;
   await renew();
@@ -194,6 +199,17 @@ async function elect(program: ProgramAccess, config: ClusterConfig): Promise<voi
     await lead();
     await lead();
   }
+}
+
+/** Definitions are watched where they cannot be read at once. */
+async function watchDefinitions(
+  program: ProgramAccess,
+  config: ClusterConfig,
+  crds: readonly CustomResourceDefinition[],
+): Promise<void> {
+  await using client = connectAs(program, config);
+  client.list = () => Promise.reject(new FleetError("API_UNAVAILABLE", "the server is away"));
+  await awaitCrds(client, { crds, fieldManager: "test", remedy: "" }, testDeps("test"), never);
 }
 
 /** DNS servers of a cluster whose kinds are installed after they began. */

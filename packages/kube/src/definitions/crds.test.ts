@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
@@ -63,6 +64,52 @@ describe("installing CustomResourceDefinitions", () => {
     client.writes.length = 0;
     await install(crd("things"), crd("others"));
     expect(client.writes).toEqual([]);
+  });
+
+  it("opens a watch for the definition that is not served yet, and none for others", async () => {
+    const { clock, client, install, serve } = setUp();
+    const first = install(crd("things"));
+    await clock.advance(10);
+    await serve("things");
+    await first;
+    const watched: (string | undefined)[] = [];
+    const watch = client.watch.bind(client);
+    client.watch = (of, options, signal) => {
+      watched.push(options.fieldSelector);
+      return watch(of, options, signal);
+    };
+    await install(crd("things"));
+    expect(watched).toEqual([]);
+    const second = install(crd("things"), crd("others"));
+    await clock.advance(10);
+    expect(watched).toEqual(["metadata.name=others.example.com"]);
+    await serve("others");
+    await second;
+  });
+
+  it("waits for a definition that it changed only until it sees the change", async () => {
+    const { clock, install, serve } = setUp();
+    const first = install(crd("things"));
+    await clock.advance(10);
+    await serve("things");
+    await first;
+    const other = crd("things");
+    let isDone = false;
+    const second = install({ ...other, spec: { ...other.spec, scope: "Cluster" } }).then(
+      () => (isDone = true),
+    );
+    await clock.advance(10);
+    expect(isDone).toBe(true);
+    await second;
+  });
+
+  it("reads definitions again where the server was away", async () => {
+    const { clock, client, install, serve } = setUp();
+    client.list = () => Promise.reject(new FleetError("API_UNAVAILABLE", "the server is away"));
+    const installing = install(crd("things"));
+    await clock.advance(1000);
+    await serve("things");
+    await installing;
   });
 
   it("leaves definitions of other managers alone where it installs missing ones only", async () => {

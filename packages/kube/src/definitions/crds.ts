@@ -6,6 +6,7 @@ import {
 import { objectKey } from "#api/meta/key.ts";
 import { abortable } from "@fairlead/base/abortable.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { inParallel } from "@fairlead/base/parallel.ts";
 import { createInformer } from "#informer/informer.ts";
 import { isConditionTrue } from "#objects/conditions.ts";
 import { applyIfChanged } from "#objects/apply.ts";
@@ -33,7 +34,7 @@ export async function installCrds(
 ): Promise<void> {
   const { crds, fieldManager, timeoutMs = 30_000 } = options;
   await using definitions = await Definitions.read(client, { crds, fieldManager }, deps, signal);
-  for (const desired of crds) await definitions.apply(desired, signal);
+  await definitions.apply(crds, signal);
   const late = new AbortController();
   using _timer = deps.clock.after(timeoutMs, () =>
     late.abort(
@@ -86,17 +87,16 @@ export async function awaitCrds(
   const { crds, fieldManager, remedy } = options;
   await using definitions = await Definitions.read(client, { crds, fieldManager }, deps, signal);
   const missing = definitions.pending(isUsable);
-  for (const name of missing) {
-    const desired = crds.find((it) => it.metadata.name === name);
-    try {
-      if (desired !== undefined) await definitions.apply(desired, signal);
-    } catch (error) {
-      if (!hasCode(error, "API_FORBIDDEN")) throw error;
-      deps.log.warn(`waiting for CRDs that are missing or too old: ${remedy}`, {
-        kinds: missing.join(", "),
-      });
-      break;
-    }
+  try {
+    await definitions.apply(
+      crds.filter((it) => missing.includes(it.metadata.name)),
+      signal,
+    );
+  } catch (error) {
+    if (!hasCode(error, "API_FORBIDDEN")) throw error;
+    deps.log.warn(`waiting for CRDs that are missing or too old: ${remedy}`, {
+      kinds: missing.join(", "),
+    });
   }
   await definitions.until(isUsable, signal);
 }
@@ -140,12 +140,22 @@ function knows(present: JsonSchema | undefined, wanted: JsonSchema | undefined):
   );
 }
 
-/** Definitions as the server has them, each watched by its name: readable for those who may read no others. */
+/** How many definitions are read or written at once: more connections cost more than they save. */
+const AT_ONCE = 4;
+
+/**
+ * Definitions as the server has them, each read by its name: readable for those who may read no others. Those that cannot
+ * be read are watched, and while it waits, those that it waits for.
+ */
 class Definitions implements AsyncDisposable {
   readonly #client: KubeClient;
   readonly #wanted: readonly CustomResourceDefinition[];
   readonly #fieldManager: string;
-  readonly #informers: readonly Informer<CustomResourceDefinition>[];
+  readonly #deps: RuntimeDeps;
+  /** By name, as read or written last. */
+  readonly #known = new Map<string, CustomResourceDefinition>();
+  /** By name. What they have seen is newer than what is known. */
+  readonly #informers = new Map<string, Informer<CustomResourceDefinition>>();
   /** Name → generation that was written here: a status of an older generation is ignored. */
   readonly #written = new Map<string, number>();
 
@@ -157,14 +167,7 @@ class Definitions implements AsyncDisposable {
     this.#client = client;
     this.#wanted = crds;
     this.#fieldManager = fieldManager;
-    this.#informers = crds.map(({ metadata: { name } }) =>
-      createInformer(
-        client,
-        CUSTOM_RESOURCE_DEFINITIONS,
-        { fieldManager, fieldSelector: `metadata.name=${name}` },
-        deps,
-      ),
-    );
+    this.#deps = deps;
   }
 
   static async read(
@@ -175,15 +178,36 @@ class Definitions implements AsyncDisposable {
   ): Promise<Definitions> {
     await using stack = new AsyncDisposableStack();
     const definitions = stack.use(new Definitions(client, options, deps));
-    for (const informer of definitions.#informers) informer.start(signal);
-    await Promise.all(definitions.#informers.map((it) => it.synced(signal)));
+    await inParallel(options.crds, AT_ONCE, ({ metadata: { name } }) => definitions.#read(name, signal));
+    await Promise.all([...definitions.#informers.values()].map((it) => it.synced(signal)));
     stack.move();
     return definitions;
   }
 
+  async #read(name: string, signal: AbortSignal): Promise<void> {
+    try {
+      const { items } = await this.#client.list(CUSTOM_RESOURCE_DEFINITIONS, { ...onlyNamed(name), signal });
+      for (const it of items) this.#known.set(name, it);
+    } catch {
+      signal.throwIfAborted();
+      // It tries again until it may read, and says why it cannot.
+      this.#watch(name, signal);
+    }
+  }
+
+  #watch(name: string, signal: AbortSignal): Informer<CustomResourceDefinition> {
+    const options = { fieldManager: this.#fieldManager, ...onlyNamed(name) };
+    const informer = createInformer(this.#client, CUSTOM_RESOURCE_DEFINITIONS, options, this.#deps);
+    this.#informers.set(name, informer);
+    informer.start(signal);
+    return informer;
+  }
+
   #present(name: string): CustomResourceDefinition | undefined {
-    const key = objectKey(undefined, name);
-    return this.#informers.map((it) => it.store.get(key)).find((it) => it !== undefined);
+    const informer = this.#informers.get(name);
+    const seen = informer?.store.get(objectKey(undefined, name));
+    // A first state is shown object by object, and counts as synced after the last.
+    return informer?.hasSynced === true ? seen : (seen ?? this.#known.get(name));
   }
 
   /** Names of those that are not there, or of which `judge` says no. */
@@ -200,7 +224,12 @@ class Definitions implements AsyncDisposable {
     return generation >= (this.#written.get(name) ?? 0);
   }
 
-  async apply(desired: CustomResourceDefinition, signal: AbortSignal): Promise<void> {
+  /** Rejects with the first error, without writing others. */
+  async apply(desired: readonly CustomResourceDefinition[], signal: AbortSignal): Promise<void> {
+    await inParallel(desired, AT_ONCE, (it) => this.#apply(it, signal));
+  }
+
+  async #apply(desired: CustomResourceDefinition, signal: AbortSignal): Promise<void> {
     const { name } = desired.metadata;
     const current = this.#present(name);
     const fieldManager = this.#fieldManager;
@@ -211,6 +240,8 @@ class Definitions implements AsyncDisposable {
       signal,
     });
     this.#written.set(name, written.metadata.generation ?? 0);
+    // The response to a change has the status from before it: a watch shows when the server knows of the change itself.
+    if (current === undefined) this.#known.set(name, written);
   }
 
   async until(judge: Judge, signal: AbortSignal): Promise<void> {
@@ -219,12 +250,19 @@ class Definitions implements AsyncDisposable {
       if (this.pending(judge).length === 0) done.resolve();
     };
     using stack = new DisposableStack();
-    for (const informer of this.#informers) stack.use(informer.subscribe(look));
+    for (const name of this.pending(judge)) {
+      const informer = this.#informers.get(name) ?? this.#watch(name, signal);
+      stack.use(informer.subscribe(look));
+    }
     look();
     await abortable(done.promise, signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#informers.map((it) => it[Symbol.asyncDispose]()));
+    await Promise.all([...this.#informers.values()].map((it) => it[Symbol.asyncDispose]()));
   }
+}
+
+function onlyNamed(name: string): { readonly fieldSelector: string } {
+  return { fieldSelector: `metadata.name=${name}` };
 }
