@@ -58,7 +58,6 @@ import {
 } from "#api/fairlead.dev/names.ts";
 import { NODE_AGENTS } from "#api/fairlead.dev/node-agents.ts";
 import { ADMINISTER } from "./policies/cel.ts";
-import { HUB_POLICIES } from "./policies/all.ts";
 import { KUBEFLEET_WEBHOOKS } from "./policies/install.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
 import {
@@ -117,8 +116,6 @@ function elects(names: readonly string[]): readonly Access[] {
 /** Checks that fleet-system exists; the installer creates it. */
 const SYSTEM_NAMESPACE = allow(NAMESPACES, ["get"], { names: [FLEET_SYSTEM_NAMESPACE] });
 
-const policyNames = HUB_POLICIES.map((it) => it.metadata.name);
-
 export const HUB_ACCESS: ProgramAccess = {
   name: "fairlead-hub",
   cluster: [
@@ -128,8 +125,8 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(MEMBER_CLUSTERS, [...WATCH, "patch"]),
     allow(MEMBER_CLUSTERS, ["patch"], { subresource: "status" }),
     // What it finds in place it need not install.
-    allow(VALIDATING_ADMISSION_POLICIES, ["get"], { names: policyNames }),
-    allow(VALIDATING_ADMISSION_POLICY_BINDINGS, ["get"], { names: policyNames }),
+    allow(VALIDATING_ADMISSION_POLICIES, ["list"]),
+    allow(VALIDATING_ADMISSION_POLICY_BINDINGS, ["list"]),
     // Whether KubeFleet's hub agent enforces the same.
     allow(VALIDATING_WEBHOOK_CONFIGURATIONS, ["get"], { names: KUBEFLEET_WEBHOOKS }),
     allow(ADMINISTER, [ADMINISTER.verb]),

@@ -6,11 +6,12 @@ import {
   type ValidatingAdmissionPolicyBinding,
   VALIDATING_WEBHOOK_CONFIGURATIONS,
 } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
-import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
+import { inParallel } from "@fairlead/base/parallel.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Applied, KubeClient } from "@fairlead/kube/types.ts";
 import { bindingOf, GUARD_RAILS } from "./guard-rails.ts";
@@ -22,6 +23,9 @@ export const KUBEFLEET_WEBHOOKS: readonly string[] = [
   "fleet-validating-webhook-configuration",
   "fleet-guard-rail-webhook-configuration",
 ];
+
+/** How many are written at once: more connections cost more than they save. */
+const AT_ONCE = 4;
 
 /**
  * Installs the admission policies of the hub, if permitted. Otherwise, or if the server has no policies (Kubernetes before
@@ -74,23 +78,28 @@ async function installAll(
   bindings: readonly ValidatingAdmissionPolicyBinding[],
   signal: AbortSignal,
 ): Promise<void> {
-  for (const it of policies) await install(client, VALIDATING_ADMISSION_POLICIES, it, signal);
-  for (const it of bindings) await install(client, VALIDATING_ADMISSION_POLICY_BINDINGS, it, signal);
+  await install(client, VALIDATING_ADMISSION_POLICIES, policies, signal);
+  await install(client, VALIDATING_ADMISSION_POLICY_BINDINGS, bindings, signal);
 }
 
+/** Reads all of a kind in one request: a cluster has few that are not these. */
 async function install<T extends KubeObject>(
   client: KubeClient,
   of: Resource<T>,
-  desired: T,
+  wanted: readonly T[],
   signal: AbortSignal,
 ): Promise<void> {
-  const current = await client.find(of, keyOf(desired), { signal });
-  if (current !== undefined && says(current, desired)) return;
-  await applyIfChanged(client, of, {
-    current,
-    desired: desired as Applied<T>,
-    fieldManager: HUB_MANAGER,
-    signal,
+  const { items } = await client.list(of, { signal });
+  const present = new Map(items.map((it) => [it.metadata.name, it]));
+  await inParallel(wanted, AT_ONCE, async (desired) => {
+    const current = present.get(desired.metadata.name);
+    if (current !== undefined && says(current, desired)) return;
+    await applyIfChanged(client, of, {
+      current,
+      desired: desired as Applied<T>,
+      fieldManager: HUB_MANAGER,
+      signal,
+    });
   });
 }
 
