@@ -311,10 +311,12 @@ export class Transport implements AsyncDisposable {
 
   async #open(credential: Credential): Promise<Connections> {
     // Loaded on first use: it takes 45 ms, which commands that end early need not pay.
-    const { Pool, createSecureContext } = await import("./lazy-pool.ts");
+    const { Pool, buildConnector, createSecureContext } = await import("./lazy-pool.ts");
     const { tlsServerName, insecureSkipTlsVerify } = this.#config;
     const { certificate, key, ca = this.#config.ca } = credential;
-    const connect = {
+    // One for both, so that connections resume the TLS session of an earlier one: half of a handshake.
+    const connect = buildConnector({
+      allowH2: false,
       keepAlive: true,
       keepAliveInitialDelay: TCP_KEEPALIVE_MS,
       // One for all connections: each watch has its own, and reading certificates takes as long as a handshake.
@@ -323,7 +325,7 @@ export class Transport implements AsyncDisposable {
       }),
       ...defined({ servername: tlsServerName }),
       ...(insecureSkipTlsVerify === true ? { rejectUnauthorized: false } : {}),
-    };
+    });
     const common = { connect, allowH2: false, pipelining: 1, keepAliveTimeout: KEEP_ALIVE_MS };
     return {
       calls: new Pool(this.#origin, { ...common, connections: CALL_CONNECTIONS }),
