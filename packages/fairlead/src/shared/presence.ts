@@ -29,20 +29,14 @@ export async function keepPresence(
   { clock, log }: Pick<RuntimeDeps, "clock" | "log">,
   signal: AbortSignal,
 ): Promise<void> {
-  const { namespace, name, identity, annotations } = lease;
+  const { name } = lease;
+  let known: Lease | undefined;
   while (!signal.aborted) {
-    const renewTime = microTimestamp(clock.now());
-    const spec = { holderIdentity: identity, leaseDurationSeconds: PRESENCE_LEASE_SECONDS, renewTime };
     try {
-      const before = await client.find(LEASES, objectKey(namespace, name), { signal });
-      const metadata = {
-        ...(before?.metadata ?? { namespace, name }),
-        annotations: { ...before?.metadata.annotations, ...annotations },
-      };
-      const after: Lease = { ...before, metadata, spec };
-      if (before === undefined) await client.create(LEASES, after, { signal });
-      else await client.update(LEASES, after, { signal });
+      known = await renew(client, lease, { known, nowMs: clock.now() }, signal);
     } catch (error) {
+      // It may be another one by now, or gone.
+      known = undefined;
       log.debug("cannot renew the Lease that shows that the program runs", {
         lease: name,
         error: messageOf(error),
@@ -50,4 +44,24 @@ export async function keepPresence(
     }
     await delay(clock, PERIOD_MS, signal).catch(() => {});
   }
+}
+
+/** @param at - The Lease as it was written last; it is read where that is not known. */
+async function renew(
+  client: KubeClient,
+  { namespace, name, identity, annotations }: PresenceLease,
+  at: { readonly known: Lease | undefined; readonly nowMs: number },
+  signal: AbortSignal,
+): Promise<Lease> {
+  const renewTime = microTimestamp(at.nowMs);
+  const spec = { holderIdentity: identity, leaseDurationSeconds: PRESENCE_LEASE_SECONDS, renewTime };
+  const before = at.known ?? (await client.find(LEASES, objectKey(namespace, name), { signal }));
+  const metadata = {
+    ...(before?.metadata ?? { namespace, name }),
+    annotations: { ...before?.metadata.annotations, ...annotations },
+  };
+  const after: Lease = { ...before, metadata, spec };
+  return before === undefined
+    ? client.create(LEASES, after, { signal })
+    : client.update(LEASES, after, { signal });
 }
