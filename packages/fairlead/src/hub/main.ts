@@ -38,7 +38,13 @@ import {
   TRAFFIC_ZONE_FLAG,
 } from "./traffic.ts";
 
-import { WEBHOOK_FLAG, WEBHOOK_SERVICE_FLAG, WEBHOOK_URL_FLAG, webhookOf } from "./webhook-flags.ts";
+import {
+  WEBHOOK_CLIENT_CA_FLAG,
+  WEBHOOK_FLAG,
+  WEBHOOK_SERVICE_FLAG,
+  WEBHOOK_URL_FLAG,
+  webhookOf,
+} from "./webhook-flags.ts";
 
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
@@ -82,6 +88,7 @@ export function command(): Program {
     .option(...WEBHOOK_FLAG)
     .option(...WEBHOOK_SERVICE_FLAG)
     .option(...WEBHOOK_URL_FLAG)
+    .option(...WEBHOOK_CLIENT_CA_FLAG)
     .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
@@ -99,7 +106,7 @@ export function command(): Program {
           memory: "as needed" as const,
           leases: LEASES_OF.hub,
           servers: flags.metrics === undefined ? [] : [{ address: flags.metrics, flag: "--metrics" }],
-          webhook: webhookOf(flags),
+          webhook: await webhookOf(flags),
           hub: {
             leaseSeconds: parseWhole("--member-lease-seconds", flags.memberLeaseSeconds, {
               min: 2,

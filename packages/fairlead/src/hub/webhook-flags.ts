@@ -1,3 +1,5 @@
+import { X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { WebhookOptions } from "@fairlead/fleet/hub/webhook/webhook.ts";
 
@@ -14,17 +16,43 @@ export const WEBHOOK_URL_FLAG = [
   "URL by which it reaches the webhook, if there is no Service",
 ] as const;
 
+export const WEBHOOK_CLIENT_CA_FLAG = [
+  "--webhook-client-ca <file>",
+  "PEM certificates of the authority of its API server's client certificate, which the webhook then asks for; default: any client may ask",
+] as const;
+
 interface Flags {
   readonly webhook?: string | undefined;
   readonly webhookService?: string | undefined;
   readonly webhookUrl?: string | undefined;
+  readonly webhookClientCa?: string | undefined;
 }
 
-export function webhookOf({
-  webhook: listen,
-  webhookService,
-  webhookUrl,
-}: Flags): WebhookOptions | undefined {
+/** @throws {FleetError} `OPTION_INVALID` */
+export async function webhookOf(flags: Flags): Promise<WebhookOptions | undefined> {
+  const options = addressed(flags);
+  const { webhookClientCa: file } = flags;
+  if (file === undefined) return options;
+  if (options === undefined) throw new FleetError("OPTION_INVALID", "--webhook-client-ca needs --webhook");
+  return { ...options, clientCa: await readAuthority(file) };
+}
+
+async function readAuthority(file: string): Promise<string> {
+  try {
+    const text = await readFile(file, "utf8");
+    // Refuses what is not a certificate; a server would start and refuse every client.
+    void new X509Certificate(text);
+    return text;
+  } catch (cause) {
+    throw new FleetError(
+      "OPTION_INVALID",
+      `--webhook-client-ca: ${JSON.stringify(file)} has no PEM certificate`,
+      { cause },
+    );
+  }
+}
+
+function addressed({ webhook: listen, webhookService, webhookUrl }: Flags): WebhookOptions | undefined {
   if (listen === undefined) return undefined;
   if ((webhookService === undefined) === (webhookUrl === undefined))
     throw new FleetError("OPTION_INVALID", "--webhook needs either --webhook-service or --webhook-url");

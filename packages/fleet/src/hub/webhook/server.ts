@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import { HTTP_LIMITS, limitConnections } from "@fairlead/base/connection-limit.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { splitHostPort } from "@fairlead/base/netaddr/host-port.ts";
@@ -17,21 +18,28 @@ export interface WebhookServer extends AsyncDisposable {
   use(certificate: { readonly cert: string; readonly key: string }): void;
 }
 
+export interface WebhookServerOptions {
+  readonly log: Logger;
+  /** PEM. The authority of clients' certificates; undefined: clients need none. */
+  readonly clientCa?: string | undefined;
+}
+
 /**
- * Answers AdmissionReviews over TLS. Any client may connect: the answer says no more than whether an object that the caller has would be
- * refused, and reads no more than a bounded body.
+ * Answers AdmissionReviews over TLS. Without an authority of clients any may connect: the answer says no more than whether an object that
+ * the caller has would be refused, and reads no more than a bounded body.
  *
  * @throws {FleetError} `OPTION_INVALID` when the address cannot be bound.
  */
 export async function serveWebhook(
   address: string,
   decide: (asked: Asked, signal: AbortSignal) => Promise<string | undefined>,
-  log: Logger,
+  { log, clientCa }: WebhookServerOptions,
 ): Promise<WebhookServer> {
   const at = splitHostPort(address);
   if (at === undefined)
     throw new FleetError("OPTION_INVALID", `--webhook must be host:port, got ${JSON.stringify(address)}`);
-  const server = createServer(HTTP_LIMITS, (request, response) => {
+  const clients = clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true, ca: clientCa };
+  const server = createServer({ ...HTTP_LIMITS, ...clients }, (request, response) => {
     serve(request, response, { decide, onWhole }).catch((error: unknown) => {
       // The API server refuses the write, and reports this.
       log.warn("cannot decide about a write", { error: messageOf(error) });
@@ -49,7 +57,8 @@ export async function serveWebhook(
   const bound = server.address();
   return {
     port: typeof bound === "object" && bound !== null ? bound.port : at.port,
-    use: ({ cert, key }) => server.setSecureContext({ cert, key, minVersion: "TLSv1.2" }),
+    use: ({ cert, key }) =>
+      server.setSecureContext({ cert, key, ...defined({ ca: clientCa }), minVersion: "TLSv1.2" }),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise<void>((resolve) => {

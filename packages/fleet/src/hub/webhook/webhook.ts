@@ -29,6 +29,8 @@ export interface WebhookOptions {
   readonly listen: string;
   /** Default: the port that it listens on, at 127.0.0.1, for an API server in the same process. */
   readonly address?: WebhookAddress;
+  /** PEM. Of the API server's client certificate. Default: any client may ask. */
+  readonly clientCa?: string;
 }
 
 export interface RunningWebhook extends AsyncDisposable {
@@ -45,13 +47,16 @@ const RETRY_MS = 5000;
 /** Every replica serves, with the certificate that the Secret has; a Service spreads the requests. */
 export async function runWebhook(
   client: KubeClient,
-  { listen, address }: WebhookOptions,
+  { listen, address, clientCa }: WebhookOptions,
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<RunningWebhook> {
   await using stack = new AsyncDisposableStack();
   const server = stack.use(
-    await serveWebhook(listen, (asked, running) => decide(client, asked, running), deps.log),
+    await serveWebhook(listen, (asked, running) => decide(client, asked, running), {
+      log: deps.log,
+      clientCa,
+    }),
   );
   const secrets = stack.use(
     createInformer(
