@@ -105,7 +105,8 @@ beforeAll(async () => {
         privateKey: relayKey,
         secret: randomBytes(32),
         basePort,
-        listen: [HOST],
+        // This machine does not have the second one, as "::" is where there is no IPv6.
+        listen: [HOST, "192.0.2.1"],
         forwarder: (table, send) => createUserspaceForwarder({ table, send, legLimit: LIMIT, clock }),
       },
       deps,

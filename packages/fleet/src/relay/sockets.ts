@@ -20,8 +20,8 @@ export interface RelaySocketsOptions {
 /** The relay's sockets: one for each gateway and address that it listens on. */
 export class RelaySockets implements AsyncDisposable {
   readonly #options: RelaySocketsOptions;
-  /** By index of the gateway, then by address. */
-  readonly #open = new Map<number, ReadonlyMap<string, Socket>>();
+  /** By index of the gateway, then by address; undefined while it is being opened. */
+  readonly #open = new Map<number, Map<string, Socket | undefined>>();
 
   constructor(options: RelaySocketsOptions) {
     this.#options = options;
@@ -33,22 +33,26 @@ export class RelaySockets implements AsyncDisposable {
     for (const [index, sockets] of this.#open)
       if (!indexes.has(index)) {
         this.#open.delete(index);
-        for (const socket of sockets.values()) socket.close();
+        for (const socket of sockets.values()) socket?.close();
       }
-    const opening = [...indexes]
-      .filter((index) => !this.#open.has(index))
-      .map(async (index) => {
-        const sockets = new Map<string, Socket>();
-        this.#open.set(index, sockets);
-        for (const via of listen)
-          try {
-            sockets.set(via, await this.#bind(index, via));
-          } catch (error) {
-            log.error("cannot open a port of a gateway", { index, address: via, error: messageOf(error) });
-            // The next call tries again.
-            this.#open.delete(index);
-          }
-      });
+    const opening = [...indexes].map(async (index) => {
+      const sockets = this.#open.get(index) ?? new Map<string, Socket | undefined>();
+      this.#open.set(index, sockets);
+      for (const via of listen) {
+        if (sockets.has(via)) continue;
+        try {
+          sockets.set(via, undefined);
+          const socket = await this.#bind(index, via);
+          // The gateway may have gone in the meantime.
+          if (this.#open.get(index) === sockets) sockets.set(via, socket);
+          else socket.close();
+        } catch (error) {
+          log.error("cannot open a port of a gateway", { index, address: via, error: messageOf(error) });
+          // The next call tries again. The other addresses serve.
+          sockets.delete(via);
+        }
+      }
+    });
     await Promise.all(opening);
   }
 
