@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
-import { NAMESPACES, SECRETS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { EVENTS, NAMESPACES, SECRETS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
@@ -35,6 +35,7 @@ import {
 } from "../support/fleet.ts";
 import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { type Sight, watchSight } from "../support/sight.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 
 const HELLO = objectKey("work", "hello");
 const HELLO_SLICE = objectKey("work", "hello-abcde");
@@ -281,4 +282,98 @@ describe("labels and annotations that are stripped by hand", () => {
     await expectWorking(sight);
     expect(await fleet.client("c").find(MCS_SERVICE_IMPORTS, HELLO)).toBeDefined();
   });
+});
+
+describe("an object that is edited by hand", () => {
+  const DERIVED = { at: "c", of: SERVICES, namespace: "work" } as const;
+  const BALANCER = { at: "c", of: SERVICES, namespace: "fleet-system" } as const;
+  const PORTS = { ports: [{ name: "http", protocol: "TCP", port: 8888 }] };
+  const ENDPOINTS = { endpoints: [{ addresses: ["10.9.9.9"] }] };
+  const imported = {
+    at: "c",
+    of: ENDPOINT_SLICES,
+    namespace: "work",
+    labelSelector: SLICES_OF_FLEET,
+  } as const;
+  const balanced = { at: "c", of: ENDPOINT_SLICES, namespace: "fleet-system" } as const;
+  const view = { at: "hub", namespace: VIEW_NAMESPACE } as const;
+
+  it.each<[string, Deleted, object]>([
+    ["the port of derived Services", DERIVED, { spec: PORTS }],
+    [
+      "more ports of derived Services",
+      DERIVED,
+      { spec: { ports: [...PORTS.ports, { name: "more", port: 81 }, { name: "most", port: 82 }] } },
+    ],
+    ["selectors of derived Services", DERIVED, { spec: { selector: { app: "other" } } }],
+    ["external addresses of derived Services", DERIVED, { spec: { externalIPs: ["192.0.2.9"] } }],
+    ["traffic policies of derived Services", DERIVED, { spec: { internalTrafficPolicy: "Local" } }],
+    ["the affinity of derived Services", DERIVED, { spec: { sessionAffinity: "ClientIP" } }],
+    [
+      "the type of derived Services",
+      DERIVED,
+      { spec: { type: "ExternalName", externalName: "other.example", clusterIP: null, clusterIPs: null } },
+    ],
+    ["the port of Services behind MultiClusterServices", BALANCER, { spec: PORTS }],
+    ["selectors of Services behind MultiClusterServices", BALANCER, { spec: { selector: { app: "other" } } }],
+    ["the type of Services behind MultiClusterServices", BALANCER, { spec: { type: "ClusterIP" } }],
+    ["endpoints of imported slices", imported, ENDPOINTS],
+    ["ports of imported slices", imported, { ports: [{ name: "http", port: 8888 }] }],
+    ["endpoints of slices behind load balancers", balanced, ENDPOINTS],
+    [
+      "addresses of ServiceImports",
+      { at: "c", of: MCS_SERVICE_IMPORTS, namespace: "work" },
+      { spec: { ips: ["192.0.2.9"] } },
+    ],
+    [
+      "ports of ServiceImports",
+      { at: "c", of: MCS_SERVICE_IMPORTS, namespace: "work" },
+      { spec: { ports: [{ name: "http", protocol: "TCP", port: 8888 }] } },
+    ],
+    [
+      "ImportedServices of the view",
+      { ...view, of: IMPORTED_SERVICES },
+      { spec: { ports: [{ name: "http", protocol: "TCP", port: 8888 }] } },
+    ],
+    ["EndpointSliceImports of the view", { ...view, of: ENDPOINT_SLICE_IMPORTS }, { spec: ENDPOINTS }],
+    [
+      "InternalMemberClusters",
+      { at: "hub", of: INTERNAL_MEMBER_CLUSTERS, namespace: mailbox("c") },
+      { spec: { state: "Leave" } },
+    ],
+    ["Roles of a mailbox", { at: "hub", of: ROLES, namespace: mailbox("c") }, { rules: [] }],
+  ])("is put back, and an Event of it names the change: %s", async (_, what, edit) => {
+    await using sight = await untilWhole();
+    const client = fleet.client(what.at);
+    const before = await listed(what);
+    const [edited] = before;
+    if (edited === undefined) throw new Error("nothing to edit");
+    const uid = edited.metadata.uid;
+    const told = async (): Promise<number> =>
+      (await client.list(EVENTS, { namespace: edited.metadata.namespace ?? "" })).items
+        .filter((it) => it.reason === "ChangeReverted" && it.involvedObject.uid === uid)
+        .reduce((sum, it) => sum + (it.count ?? 1), 0);
+    const heard = await told();
+    const seen = await client.mergePatch(what.of, keyOf(edited), edit, { fieldManager: "kubectl-edit" });
+    expect(content(seen)).not.toEqual(content(edited));
+    await eventuallyOne(client, what.of, keyOf(edited), (it) => sameJson(content(it), content(edited)));
+    await eventually(
+      client,
+      EVENTS,
+      (all) =>
+        all
+          .filter((it) => it.reason === "ChangeReverted" && it.involvedObject.uid === uid)
+          .reduce((sum, it) => sum + (it.count ?? 1), 0) > heard,
+      { namespace: edited.metadata.namespace ?? "" },
+    );
+    await sight.until((it) => it.imported === FULL && it.balanced === FULL && it.derived !== "");
+    await expectWorking(sight);
+  });
+
+  /** All that clients read of an object. */
+  function content({ metadata, ...rest }: KubeObject): object {
+    const { ownerReferences = [], labels = {} } = metadata;
+    const { status: _status, ...all } = rest as { readonly status?: unknown };
+    return { labels, ownerReferences, ...all };
+  }
 });

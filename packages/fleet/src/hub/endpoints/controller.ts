@@ -215,6 +215,7 @@ async function distribute(
         },
         fieldManager: HUB_MANAGER,
         returns: "metadata",
+        events: parts.events,
         signal,
       });
     }),

@@ -216,8 +216,8 @@ class Membership {
   }
 
   async #provide(member: MemberCluster, signal: AbortSignal): Promise<void> {
-    const { client, informers } = this.#parts;
-    const by = { fieldManager: HUB_MANAGER, signal };
+    const { client, informers, events } = this.#parts;
+    const by = { fieldManager: HUB_MANAGER, events, signal };
     const name = member.metadata.name;
     const mailbox = mailboxOf(name);
     const namespace = informers.namespaces.store.get(objectKey(undefined, mailbox));
@@ -274,6 +274,7 @@ class Membership {
         network: networkOf(informers, member, current),
       }),
       fieldManager: HUB_MANAGER,
+      events: this.#parts.events,
       signal,
     });
     this.#recordEvent(member, eventOfInternalMember(current, applied));

@@ -13,6 +13,7 @@ import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts
 import { mailboxOf, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Applied, Change, KubeClient } from "@fairlead/kube/types.ts";
 import { type HubInformers } from "../informers.ts";
 import { isIsolated, isMailboxFilled, reportOf } from "../view.ts";
@@ -92,11 +93,11 @@ interface Parts {
 }
 
 export async function provideView(
-  { client, informers }: Parts,
+  { client, informers, events }: Parts & { readonly events: EventRecorder },
   member: MemberCluster,
   signal: AbortSignal,
 ): Promise<void> {
-  const by = { fieldManager: HUB_MANAGER, signal };
+  const by = { fieldManager: HUB_MANAGER, events, signal };
   const cluster = member.metadata.name;
   const own = informers.viewOf(cluster);
   for (const view of new Set([VIEW_NAMESPACE, own])) {

@@ -21,6 +21,7 @@ import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
@@ -33,6 +34,7 @@ import { describeNetwork, describeTerms } from "./plan-profile.ts";
 
 interface Parts {
   readonly client: KubeClient;
+  readonly events: EventRecorder;
   readonly informers: HubInformers;
   readonly deps: RuntimeDeps;
   /** Addresses of the hub's API server. */
@@ -75,10 +77,10 @@ export async function writeViews(
     return view === undefined ? [] : [{ metadata: { ...metadata, name }, ...rest }];
   });
   const results = [
-    ...(await write(client, MESH_NETWORKS, { informer: informers.networks, wanted: networks }, signal)),
-    ...(await write(client, ADDRESS_BLOCKS, { informer: informers.blocks, wanted: blocks }, signal)),
-    ...(await write(client, VIRTUAL_IPS, { informer: informers.virtualIPs, wanted: virtualIPs }, signal)),
-    ...(await write(client, GATEWAYS, { informer: informers.gateways, wanted: shown }, signal)),
+    ...(await write(parts, MESH_NETWORKS, { informer: informers.networks, wanted: networks }, signal)),
+    ...(await write(parts, ADDRESS_BLOCKS, { informer: informers.blocks, wanted: blocks }, signal)),
+    ...(await write(parts, VIRTUAL_IPS, { informer: informers.virtualIPs, wanted: virtualIPs }, signal)),
+    ...(await write(parts, GATEWAYS, { informer: informers.gateways, wanted: shown }, signal)),
   ];
   const reported = await Promise.allSettled(
     gateways.verdicts.map(({ gateway, condition }) =>
@@ -173,7 +175,7 @@ export async function removeViews(
 
 /** Writes the wanted objects, and deletes all others of the kind in views. */
 async function write<T extends KubeObject>(
-  client: KubeClient,
+  { client, events }: Pick<Parts, "client" | "events">,
   of: Resource<T>,
   { informer, wanted }: { readonly informer: Informer<T>; readonly wanted: readonly Applied<T>[] },
   signal: AbortSignal,
@@ -185,7 +187,7 @@ async function write<T extends KubeObject>(
   return Promise.allSettled([
     ...wanted.map((desired) => {
       const current = informer.store.get(objectKey(desired.metadata.namespace, desired.metadata.name));
-      return applyIfChanged(client, of, { current, desired, fieldManager: HUB_MANAGER, signal });
+      return applyIfChanged(client, of, { current, desired, fieldManager: HUB_MANAGER, events, signal });
     }),
     ...superfluous.map((it) => client.delete(of, keyOf(it), { signal })),
   ]);

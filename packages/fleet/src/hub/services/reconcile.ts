@@ -264,6 +264,7 @@ class Pass {
           current,
           desired: { metadata: { namespace, name, ...labels }, spec: { service, ...spec } },
           fieldManager: HUB_MANAGER,
+          events: this.#parts.events,
           signal,
         });
       }),

@@ -302,7 +302,7 @@ export interface Writing {
 
 /** @returns Whether a slice was written, and whether none of that name had been there before. */
 export async function writeSlices(
-  { here, local, deps }: Session,
+  { here, local, events, deps }: Session,
   { key, wanted, isOurs: mayGo }: Writing,
   signal: AbortSignal,
 ): Promise<"first" | "again" | undefined> {
@@ -327,6 +327,7 @@ export async function writeSlices(
       desired,
       fieldManager: MEMBER_MANAGER,
       returns: "metadata",
+      events,
       signal,
     });
     if (after.metadata.resourceVersion !== current?.metadata.resourceVersion)

@@ -166,6 +166,7 @@ export function createIdentities({ session, mesh }: Parts): {
           spec: shown.spec,
         },
         fieldManager: MEMBER_MANAGER,
+        events: session.events,
         returns: "metadata",
         signal,
       });

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { LOAD_BALANCER_ANNOTATION_PREFIXES } from "#api/fairlead.dev/multi-cluster-service.ts";
 import type { FleetServiceImportStatus } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { type LoadBalancerPlan, planLeftovers, planLoadBalancer } from "./load-balancer.ts";
+import { planLeftovers } from "./leftovers.ts";
+import { type LoadBalancerPlan, planLoadBalancer } from "./load-balancer.ts";
 
 const status: FleetServiceImportStatus = { ports: [{ name: "http", protocol: "TCP", port: 80 }] };
 const plan = (
@@ -166,7 +167,7 @@ describe("A12: what another agent wrote on the Service", () => {
 
   it("is removed if it makes the load balancer internal and this is no longer requested", () => {
     const annotations = { [internal]: "true", other: "x" };
-    expect(planLeftovers(legacy({ metadata: { name: "work-web", annotations } }), wanted)).toEqual({
+    expect(planLeftovers(legacy({ metadata: { name: "work-web", annotations } }), wanted)?.patch).toEqual({
       metadata: { annotations: { [internal]: null } },
     });
     const isWanted = plan({ "networking.fleet.azure.com/azure-load-balancer-internal": "true" }).service!;
@@ -178,7 +179,10 @@ describe("A12: what another agent wrote on the Service", () => {
       { name: "http", port: 80, nodePort: 30_000 },
       { name: "old", port: 81 },
     ];
-    expect(planLeftovers(legacy({ spec: { ports } }), wanted)).toEqual({ spec: { ports: [ports[0]] } });
+    expect(planLeftovers(legacy({ spec: { ports } }), wanted)).toEqual({
+      fields: ["spec.ports 81/TCP"],
+      patch: { spec: { ports: [{ ...ports[0], protocol: "TCP" }] } },
+    });
   });
 
   it("stays, where it is what is wanted", () => {

@@ -1,5 +1,5 @@
 import { defined } from "@fairlead/base/defined.ts";
-import type { Service, ServicePort, ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
+import type { Service, ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import { LOAD_BALANCER_ANNOTATIONS } from "#api/fairlead.dev/multi-cluster-service.ts";
 import {
   AZURE_INTERNAL_ANNOTATION,
@@ -119,25 +119,6 @@ function annotationsOf(
 /** Parses text as Go's `strconv.ParseBool`. */
 function isGoTrue(text: string | undefined): boolean {
   return text !== undefined && ["1", "t", "T", "true", "TRUE", "True"].includes(text);
-}
-
-/**
- * Returns a patch that removes fields which another agent wrote: server-side apply removes only fields of its own manager.
- * Undefined if there are no such fields.
- */
-export function planLeftovers(service: Service, wanted: Applied<Service>): object | undefined {
-  const ports = service.spec?.ports ?? [];
-  const isWanted = ({ port, protocol = "TCP" }: ServicePort): boolean =>
-    wanted.spec?.ports?.some((it) => it?.port === port && (it.protocol ?? "TCP") === protocol) === true;
-  const hasPorts = !ports.every(isWanted);
-  const isInternal =
-    service.metadata.annotations?.[AZURE_INTERNAL_ANNOTATION] !== undefined &&
-    wanted.metadata.annotations?.[AZURE_INTERNAL_ANNOTATION] === undefined;
-  if (!hasPorts && !isInternal) return undefined;
-  return {
-    ...(isInternal ? { metadata: { annotations: { [AZURE_INTERNAL_ANNOTATION]: null } } } : {}),
-    ...(hasPorts ? { spec: { ports: ports.filter(isWanted) } } : {}),
-  };
 }
 
 interface Option {

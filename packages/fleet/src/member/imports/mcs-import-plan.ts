@@ -161,7 +161,8 @@ function addressesOf(
   current: Service | undefined,
 ): Partial<Service["spec"]> {
   const [only, ...others] = spec.ipFamilies ?? [];
-  const lost = current === undefined ? lostAddresses(owner) : undefined;
+  // Changing its type to ExternalName takes the addresses of a Service, too.
+  const lost = vipOf(current).ips.length === 0 ? lostAddresses(owner) : undefined;
   const isDual = (lost?.clusterIPs ?? []).length > 1 || current?.spec?.ipFamilyPolicy === "PreferDualStack";
   const isSingle = only !== undefined && others.length === 0 && !isDual;
   return isSingle
@@ -169,7 +170,7 @@ function addressesOf(
     : { ipFamilyPolicy: "PreferDualStack", ...lost };
 }
 
-/** The addresses of a Service that was deleted. */
+/** The addresses of a Service that has none any more. */
 function lostAddresses({ spec }: ServiceImport): Partial<Service["spec"]> | undefined {
   const { ips: clusterIPs = [], ipFamilies = [] } = spec ?? {};
   const [clusterIP] = clusterIPs;

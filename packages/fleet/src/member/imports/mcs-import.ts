@@ -30,6 +30,7 @@ import {
   vipOf,
   vipOfImport,
 } from "./mcs-import-plan.ts";
+import { dropLeftovers } from "./leftovers.ts";
 import { hasNamespace } from "./namespace-report.ts";
 import { soundImport } from "./sound-import.ts";
 
@@ -180,11 +181,12 @@ async function importService(
   current: ServiceImport | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const { here, local } = session;
+  const { here, local, events } = session;
   const { namespace, name } = spec.service;
-  const by = { fieldManager: MEMBER_MANAGER, signal };
+  const by = { fieldManager: MEMBER_MANAGER, events, signal };
   const before = here.services.store.get(objectKey(namespace, derivedServiceName(namespace, name)));
-  const ofService = before === undefined ? undefined : vipOf(before);
+  const atService = vipOf(before);
+  const ofService = atService.ips.length === 0 ? undefined : atService;
   const known = usesVirtualIPs(session) ? fleetVip(spec, current) : ofService;
   const object = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
     current,
@@ -232,17 +234,20 @@ async function makeVip(
 }
 
 async function makeDerived(
-  { local }: Session,
+  session: Session,
   { spec, owner, before }: Wanted,
   signal: AbortSignal,
 ): Promise<Derived> {
-  const apply = (importing: ServiceImport, wanted: ImportedService["spec"]): Promise<Service> =>
-    applyIfChanged(local, SERVICES, {
-      current: before,
-      desired: planDerivedService(wanted, importing, before),
+  const apply = async (importing: ServiceImport, wanted: ImportedService["spec"]): Promise<Service> => {
+    const desired = planDerivedService(wanted, importing, before);
+    return applyIfChanged(session.local, SERVICES, {
+      current: await dropLeftovers(session, before, desired, signal),
+      desired,
       fieldManager: MEMBER_MANAGER,
+      events: session.events,
       signal,
     });
+  };
   const make = (importing: ServiceImport): Promise<Service> =>
     apply(importing, spec).catch((error: unknown) => {
       // An exporter of a newer version may know preferences that this server does not: the service can do without.

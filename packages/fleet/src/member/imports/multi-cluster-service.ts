@@ -20,12 +20,12 @@ import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching } from "@fairlead/kube/controller/source.ts";
-import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import type { Change, Controller, ReconcileResult } from "@fairlead/kube/types.ts";
 import { fleetImportOf, isHubToo, watchingImportStatus, watchingHub } from "../hub-cluster.ts";
 import { importOf, multiClusterServiceOf, multiClusterServiceOfImport } from "../informers.ts";
 import { runs } from "../roles.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
-import { planLeftovers } from "./load-balancer.ts";
+import { dropLeftovers } from "./leftovers.ts";
 import { planEvents } from "./multi-cluster-service-events.ts";
 import {
   type MultiClusterPlan,
@@ -146,6 +146,7 @@ async function writeImport(
     current: it.imported,
     desired: serviceImport,
     fieldManager: MEMBER_MANAGER,
+    events: session.events,
     signal,
   });
 }
@@ -177,11 +178,12 @@ interface Written {
 }
 
 async function writeService(
-  { local }: Session,
+  session: Session,
   services: readonly Service[],
   plan: MultiClusterPlan,
   signal: AbortSignal,
 ): Promise<Written> {
+  const { local } = session;
   const wanted = plan.service;
   const [first] = services;
   const keep = wanted.kind === "apply" ? wanted.object.metadata.name : first?.metadata.name;
@@ -192,29 +194,19 @@ async function writeService(
   const current = services.find((it) => it.metadata.name === keep);
   try {
     const service = await applyIfChanged(local, SERVICES, {
-      current,
+      current: await dropLeftovers(session, current, wanted.object, signal),
       desired: wanted.object,
       fieldManager: MEMBER_MANAGER,
+      events: session.events,
       signal,
     });
-    return { service: await dropLeftovers(local, service, wanted.object, signal) };
+    return { service };
   } catch (refusal) {
     // The last is what servers say of ports that they cannot give.
     const isRefused = hasCode(refusal, "API_INVALID", "API_FORBIDDEN", "API_BAD_REQUEST", "API_UNEXPECTED");
     if (!isRefused || !(refusal instanceof FleetError)) throw refusal;
     return { service: current, refusal };
   }
-}
-
-/** Removes fields of another agent from a Service that applying does not remove: ports, and the internal annotation. */
-async function dropLeftovers(
-  local: KubeClient,
-  service: Service,
-  wanted: Applied<Service>,
-  signal: AbortSignal,
-): Promise<Service> {
-  const patch = planLeftovers(service, wanted);
-  return patch === undefined ? service : local.mergePatch(SERVICES, keyOf(service), patch, { signal });
 }
 
 const OUR_LABELS = [SERVICE_IMPORT_LABEL, DERIVED_SERVICE_LABEL];

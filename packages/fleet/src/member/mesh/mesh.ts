@@ -97,6 +97,7 @@ export function createMesh(parts: MeshParts): Controller {
         current,
         desired: of.plural === MESH_NETWORKS.plural ? networkOf(session, wanted) : copyOf(wanted),
         fieldManager: MEMBER_MANAGER,
+        events: session.events,
         signal,
       });
     } else if (current !== undefined && isCopy(current)) await session.local.delete(of, at, { signal });

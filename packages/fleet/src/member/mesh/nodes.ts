@@ -64,7 +64,7 @@ export async function followNodes(
 const LABELS = { [MANAGED_BY_LABEL]: MANAGED_BY };
 
 async function writeBlocks(
-  { session: { local }, mesh }: MeshParts,
+  { session: { local, events }, mesh }: MeshParts,
   present: readonly AddressBlock[],
   wanted: ReturnType<typeof planNodeBlocks>["blocks"],
   signal: AbortSignal,
@@ -84,12 +84,13 @@ async function writeBlocks(
       spec,
     };
     const current = mesh.blocks.store.get(keyOf(desired));
-    await applyIfChanged(local, ADDRESS_BLOCKS, { current, desired, fieldManager: MEMBER_MANAGER, signal });
+    const by = { fieldManager: MEMBER_MANAGER, events, signal };
+    await applyIfChanged(local, ADDRESS_BLOCKS, { current, desired, ...by });
   }
 }
 
 async function writeGateways(
-  { session: { local, cluster }, mesh }: MeshParts,
+  { session: { local, cluster, events }, mesh }: MeshParts,
   present: readonly Gateway[],
   wanted: ReturnType<typeof planOwnGateways>["gateways"],
   signal: AbortSignal,
@@ -108,6 +109,7 @@ async function writeGateways(
       metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name, labels: LABELS },
       spec: { cluster, ordinal, node, ...(index === undefined ? {} : { index }) },
     };
-    await applyIfChanged(local, GATEWAYS, { current, desired, fieldManager: MEMBER_MANAGER, signal });
+    const by = { fieldManager: MEMBER_MANAGER, events, signal };
+    await applyIfChanged(local, GATEWAYS, { current, desired, ...by });
   }
 }

@@ -83,14 +83,18 @@ export class NodeAgents {
       daemonSets: [...this.daemonSets.store.list()],
     });
     try {
-      return await this.#carryOut(session.local, plan, signal);
+      return await this.#carryOut(session, plan, signal);
     } catch (error) {
       if (hasCode(error, "API_FORBIDDEN")) this.#report(failed("NotPermitted", NOT_PERMITTED));
       throw error;
     }
   }
 
-  async #carryOut(local: KubeClient, plan: AgentsPlan, signal: AbortSignal): Promise<ReconcileResult | void> {
+  async #carryOut(
+    { local, events }: Session,
+    plan: AgentsPlan,
+    signal: AbortSignal,
+  ): Promise<ReconcileResult | void> {
     if (plan.step === "delete") await local.delete(DAEMON_SETS, KEY, { signal });
     if (plan.step !== "apply") return this.#report(plan.step === "nothing" ? plan.condition : undefined);
     const current = [...this.daemonSets.store.list()].find((it) => isOwn(it));
@@ -98,6 +102,7 @@ export class NodeAgents {
       current,
       desired: nodeDaemonSet(plan.wanted),
       fieldManager: MEMBER_MANAGER,
+      events,
       signal,
     });
     const result = await this.#follow(local, current, plan.wanted, signal);

@@ -16,7 +16,7 @@ import { ViewSource } from "../view-source.ts";
  * way to the hub, and answer while it is away. Keys are names of routes in `fleet-system`, and the key of the InternalMemberCluster.
  */
 export function createTrafficRoutes(session: Session): Controller {
-  const { local, mailbox, cluster, deps } = session;
+  const { local, mailbox, cluster, events, deps } = session;
   const routes = createInformer(
     local,
     TRAFFIC_ROUTES,
@@ -56,7 +56,8 @@ export function createTrafficRoutes(session: Session): Controller {
     const labels = { [MANAGED_BY_LABEL]: MANAGED_BY };
     const metadata = { namespace: FLEET_SYSTEM_NAMESPACE, name, labels };
     const desired = { metadata, spec: wanted.spec };
-    await applyIfChanged(local, TRAFFIC_ROUTES, { current, desired, fieldManager: MEMBER_MANAGER, signal });
+    const by = { fieldManager: MEMBER_MANAGER, events, signal };
+    await applyIfChanged(local, TRAFFIC_ROUTES, { current, desired, ...by });
   }
 
   const controller = createController(
