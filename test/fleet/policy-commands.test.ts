@@ -91,8 +91,21 @@ it("finds policies that cannot hold across clusters where a network plugin enfor
   expect(found[0]?.problem).toContain("annotation projectcalico.org/IPv4Address of the Node n1");
 });
 
-it("says what a cluster lacks that is in no network", async () => {
-  await expect(readCluster(fleet.client("hub"), "the hub", signal)).rejects.toThrow(
-    "the hub is not in a network: it has no MeshNetwork in fleet-system",
-  );
+it("explains policies of a cluster without a profile, under the name that it is given", async () => {
+  const hub = fleet.client("hub");
+  await ensureNamespace(hub, "kube-shop");
+  for (const [name, address] of [
+    ["one", "10.9.0.1"],
+    ["two", "10.9.0.2"],
+  ] as const)
+    await runPod(hub, name, { namespace: "kube-shop", labels: { app: name }, address });
+  await admit(hub, "only-three", { namespace: "kube-shop", labels: { app: "three" } });
+  const views = [new ClusterView(await readCluster(hub, "home", signal))];
+  const ends = [endOf("home/kube-shop/one", views), endOf("kube-shop/two", views)] as const;
+  const [, destination] = addressesOf(...ends);
+  const found = explain(views, ...ends, trafficOf("80", destination));
+  expect(found.verdict).toBe("Denied");
+  expect(found.ingress.reason).toContain("NetworkPolicy kube-shop/only-three");
+  expect(() => endOf("kube-shop/four", views)).toThrow("kube-shop/four");
+  expect(() => trafficOf("http", destination)).toThrow("http is not a port");
 });

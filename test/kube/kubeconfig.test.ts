@@ -102,7 +102,6 @@ describe("a kubeconfig", () => {
 
   it.each<[string, Parts & { context?: string }]>([
     ["clusters has no item", { context: "other" }],
-    ['contexts has no item named "none"', { context: "none" }],
     ["clusters[0].cluster.server is missing", { cluster: {} }],
     ["clusters[0].cluster.server must be an http or https URL", { cluster: { server: "10.0.0.1" } }],
     [
@@ -163,11 +162,21 @@ describe("a kubeconfig", () => {
     expect({ ca, ...(await credentials.current()) }).toEqual({ ca: PEM, token: "t" });
   });
 
+  it("names the contexts that there are, where another one is asked for", async () => {
+    await expect(load({}, { context: "none" })).rejects.toMatchObject({
+      code: "OPTION_INVALID",
+      message: expect.stringMatching(/^there is no context "none" in .*; there are /) as string,
+    });
+  });
+
   it("is rejected if it is not YAML, not a mapping or does not exist", async () => {
     const path = join(folder, "bad");
-    await expect(loadKubeconfig(path)).rejects.toMatchObject({ code: "KUBECONFIG_INVALID" });
+    await expect(loadKubeconfig(path)).rejects.toMatchObject({
+      code: "KUBECONFIG_INVALID",
+      message: `cannot read the kubeconfig ${path}: there is no such file; pass another one, or set KUBECONFIG`,
+    });
     await writeFile(path, "a: [");
-    await expect(loadKubeconfig(path)).rejects.toThrow("is not YAML");
+    await expect(loadKubeconfig(path)).rejects.toThrow(`the kubeconfig ${path} is not YAML`);
     await writeFile(path, "- a");
     await expect(loadKubeconfig(path)).rejects.toThrow("the file must be a mapping");
   });
@@ -292,8 +301,8 @@ describe("several kubeconfigs", () => {
     expect([config.name, config.server]).toEqual(["hub", "https://hub"]);
     expect(await config.credentials.current()).toEqual({ token: "first" });
     await expect(loadKubeconfigs(paths(), { clock, context: "moon" })).rejects.toMatchObject({
-      code: "KUBECONFIG_INVALID",
-      message: expect.stringContaining('has "moon" in contexts') as string,
+      code: "OPTION_INVALID",
+      message: expect.stringMatching(/^there is no context "moon" in .*; there are /) as string,
     });
   });
 

@@ -54,6 +54,36 @@ describe("a command line that cannot be understood", () => {
     expect((await run("status", "--kubeconfig", "/nonexistent")).code).toBe(1);
   });
 
+  it.for([
+    ["status", "--hub-context", "moon"],
+    ["lab", "status", "--name", "no-such-lab"],
+    ["policy", "diff", "-f", "/nonexistent"],
+  ])("ends with 2 where it names something that is not there, and names what there is: %s", async (argv) => {
+    using config = kubeconfig({ hub: "http://127.0.0.1:1", one: "http://127.0.0.1:2" });
+    vi.stubEnv("KUBECONFIG", config.file);
+    const { code, said } = await run(...argv);
+    expect({ said, code }).toEqual({ said, code: 2 });
+    expect(said).toMatch(
+      /there are hub, one$|lab no-such-lab does not exist|the manifest \/nonexistent: there is no such file$/m,
+    );
+    expect(said).not.toContain("ENOENT");
+  });
+
+  it("that is interrupted says so, and does not blame the cluster that it waits for", async () => {
+    const { promise: asked, resolve } = Promise.withResolvers<void>();
+    // It never answers.
+    const server = createServer(() => resolve()).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    using config = kubeconfig({ hub: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    vi.stubEnv("KUBECONFIG", config.file);
+    const ended = run("status", "--hub-context", "hub");
+    await asked;
+    process.emit("SIGTERM", "SIGTERM");
+    expect(await ended).toEqual({ code: 130, said: "fairlead status: interrupted by SIGTERM\n" });
+    server.closeAllConnections();
+    server.close();
+  });
+
   it("suggests the closest command or flag, on one line", async () => {
     expect((await run("stauts")).said).toBe(
       'fairlead: unknown command "stauts", did you mean "fairlead status"? Run "fairlead --help" for a list.\n',

@@ -107,7 +107,11 @@ export function command(): Command {
       whole("--max-watches-per-user"),
       5000,
     )
-    .option("--request-timeout <seconds>", "time limit of a request", parseSeconds, 60_000)
+    .addOption(
+      new Option("--request-timeout <seconds>", "time limit of a request")
+        .argParser(parseSeconds)
+        .default(60_000, "60"),
+    )
     .option(
       "--shutdown-delay-duration <seconds>",
       "time to keep serving after readiness turns false",

@@ -8,7 +8,7 @@ export const MISUSE = 2;
 
 /** With which code a command or a program ends that failed. */
 export function exitCodeOf(error: unknown): number {
-  return hasCode(error, "OPTION_INVALID") ? MISUSE : 1;
+  return hasCode(error, "OPTION_INVALID", "LAB_NOT_FOUND") ? MISUSE : 1;
 }
 
 /** The common part of commands for people: progress on standard error, and one line if a command fails. */
@@ -17,13 +17,15 @@ export async function runForPeople(
   body: (context: { readonly deps: RuntimeDeps; readonly signal: AbortSignal }) => Promise<void>,
 ): Promise<void> {
   const stop = new AbortController();
-  const onSignal = (): void => stop.abort(new FleetError("ABORTED", "interrupted"));
+  const onSignal = (by: NodeJS.Signals): void =>
+    stop.abort(new FleetError("ABORTED", `interrupted by ${by}`));
   process.once("SIGINT", onSignal);
   process.once("SIGTERM", onSignal);
   try {
     await body({ deps: systemDeps(createLogger(name, "warn")), signal: stop.signal });
   } catch (error) {
-    printNote(`fairlead ${name}: ${messageOf(error)}`);
+    // Whatever a step says of the end of its wait, it is not the cause.
+    printNote(`fairlead ${name}: ${messageOf(stop.signal.aborted ? stop.signal.reason : error)}`);
     process.exitCode = stop.signal.aborted ? 130 : exitCodeOf(error);
   } finally {
     process.off("SIGINT", onSignal);

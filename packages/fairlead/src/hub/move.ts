@@ -1,7 +1,7 @@
+import { readNamedFile } from "#shared/files.ts";
 import { oneLine, printText } from "@fairlead/base/print.ts";
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { readFile } from "node:fs/promises";
 import { defined } from "@fairlead/base/defined.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
@@ -30,7 +30,10 @@ interface Flags {
 export async function move(flags: Flags): Promise<void> {
   await runForPeople("hub move", async ({ deps, signal }) => {
     const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
-    const hubCa = flags.hubCaFile === undefined ? undefined : await readFile(flags.hubCaFile, "utf8");
+    const hubCa =
+      flags.hubCaFile === undefined
+        ? undefined
+        : await readNamedFile("file of certificates", flags.hubCaFile);
     const [a, b] = await Promise.all([
       loadKubeconfig(flags.from, defined({ context: flags.fromContext })),
       loadKubeconfig(flags.to, defined({ context: flags.toContext })),

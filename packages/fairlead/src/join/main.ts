@@ -1,8 +1,8 @@
+import { readNamedFile } from "#shared/files.ts";
 import { printNote, printText } from "@fairlead/base/print.ts";
 import { EVERYTHING } from "@fairlead/fleet/authz/applied.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { HEARTBEAT_SECONDS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/defaults.ts";
-import { readFile } from "node:fs/promises";
 import { Command } from "@commander-js/extra-typings";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { CHECKS, type CheckName, type Finding } from "@fairlead/fleet/cli/fleet/checks/finding.ts";
@@ -166,7 +166,8 @@ async function readOptions(name: string, flags: Flags): Promise<JoinOptions> {
     flags.identity === undefined
       ? undefined
       : parseOneOf<IdentityKind>("--identity", flags.identity, ["certificate", "token"]);
-  const hubCa = flags.hubCaFile === undefined ? undefined : await readFile(flags.hubCaFile, "utf8");
+  const hubCa =
+    flags.hubCaFile === undefined ? undefined : await readNamedFile("file of certificates", flags.hubCaFile);
   const skipChecks = new Set(flags.skipCheck.map((it) => parseOneOf<CheckName>("--skip-check", it, CHECKS)));
   return {
     name,

@@ -1,5 +1,5 @@
+import { readNamedFile } from "#shared/files.ts";
 import { printText } from "@fairlead/base/print.ts";
-import { readFile } from "node:fs/promises";
 import { Command } from "@commander-js/extra-typings";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
@@ -176,7 +176,7 @@ function printed([data, text]: Answer, output: ResultOutput): string {
 
 async function manifestOf(file: string | undefined): Promise<{ name: string; text: string } | undefined> {
   if (file === undefined) return undefined;
-  return { name: file, text: await readFile(file === "-" ? "/dev/stdin" : file, "utf8") };
+  return { name: file, text: await readNamedFile("manifest", file) };
 }
 
 function indexOf(flag: string, text: string | undefined): number | undefined {

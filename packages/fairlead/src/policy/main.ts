@@ -1,5 +1,5 @@
+import { readNamedFile } from "#shared/files.ts";
 import { printNote, printText } from "@fairlead/base/print.ts";
-import { readFile } from "node:fs/promises";
 import { Command, Option } from "@commander-js/extra-typings";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -77,7 +77,7 @@ export function command(): Command {
     .addOption(resultOption())
     .action((flags) =>
       runForPeople("policy diff", async ({ deps, signal }) => {
-        const text = await readFile(flags.file === "-" ? "/dev/stdin" : flags.file, "utf8");
+        const text = await readNamedFile("manifest", flags.file);
         const changed = policiesOf(parseManifests(text, flags.file));
         const [before] = await readAll({ ...flags, contexts: flags.context }, deps, signal);
         if (before === undefined) return;
@@ -163,6 +163,8 @@ interface Flags {
 interface Member {
   readonly client: KubeClient;
   readonly who: string;
+  /** Of the context. */
+  readonly name: string;
 }
 
 function connectAll(
@@ -180,7 +182,7 @@ function connectAll(
           ? "the cluster of the current context"
           : `the cluster of the context ${context}`;
       await checkReachable(client, { who, config }, deps, signal);
-      return { client, who };
+      return { client, who, name: config.name };
     }),
   );
 }
@@ -192,7 +194,7 @@ async function readAll(
 ): Promise<readonly ClusterObjects[]> {
   await using stack = new AsyncDisposableStack();
   const members = await connectAll(flags, { deps, stack }, signal);
-  return await Promise.all(members.map(({ client, who }) => readCluster(client, who, signal)));
+  return await Promise.all(members.map(({ client, name }) => readCluster(client, name, signal)));
 }
 
 async function hintAtAnnotation(members: readonly Member[], signal: AbortSignal): Promise<void> {

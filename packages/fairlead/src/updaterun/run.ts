@@ -1,5 +1,5 @@
+import { readNamedFile } from "#shared/files.ts";
 import { printText } from "@fairlead/base/print.ts";
-import { readFile } from "node:fs/promises";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import {
   type NODE_IMAGE_SELECTIONS,
@@ -45,7 +45,7 @@ interface DraftFlags extends WithResult {
 
 async function draftOf(flags: DraftFlags): Promise<RunDraft> {
   const { stages: file } = flags;
-  const text = file === undefined ? undefined : await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
+  const text = file === undefined ? undefined : await readNamedFile("manifest", file);
   return {
     upgradeType: flags.upgradeType ?? (flags.componentsVersion === undefined ? "Full" : "Components"),
     kubernetesVersion: flags.kubernetesVersion,

@@ -4,6 +4,7 @@ import { withoutTrailing } from "@fairlead/base/text.ts";
 import { dirname, resolve } from "node:path";
 import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
+import { fileProblem } from "@fairlead/base/file-problem.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { type Logger, silentLogger } from "@fairlead/base/log.ts";
 import { type ClusterConfig, type Credentials, fixedCredentials } from "./config.ts";
@@ -28,10 +29,7 @@ export async function loadKubeconfig(path: string, options: KubeconfigOptions = 
   try {
     text = await readFile(path, "utf8");
   } catch (cause) {
-    throw new FleetError("KUBECONFIG_INVALID", `cannot read the kubeconfig ${path}`, {
-      cause,
-      detail: { path },
-    });
+    throw unreadable(path, cause);
   }
   const origin = originOf(path);
   return parseKubeconfig([new Fields(await parseText(origin, text), "", origin)], options);
@@ -51,6 +49,11 @@ export async function readKubeconfig(
   return parseKubeconfig([new Fields(await parseText(origin, text), "", origin)], options);
 }
 
+function unreadable(path: string, cause: unknown): FleetError {
+  const message = `cannot read the kubeconfig ${path}: ${fileProblem(cause)}; pass another one, or set KUBECONFIG`;
+  return new FleetError("KUBECONFIG_INVALID", message, { detail: { path } });
+}
+
 function originOf(path: string): Origin {
   return { name: path, folder: dirname(path) };
 }
@@ -65,7 +68,10 @@ async function parseText({ name: path, folder }: Origin, text: string): Promise<
   } catch (cause) {
     if (!(cause instanceof YamlError)) throw cause;
     const why = cause.problem === "tooLong" ? `too long: ${cause.message}` : "not YAML";
-    throw new FleetError("KUBECONFIG_INVALID", `${path} is ${why}`, { cause, detail: { path } });
+    throw new FleetError("KUBECONFIG_INVALID", `the kubeconfig ${path} is ${why}`, {
+      cause,
+      detail: { path },
+    });
   }
 }
 
@@ -107,12 +113,27 @@ async function readIfThere(
     text = await readFile(path, "utf8");
   } catch (cause) {
     if (isObject(cause) && cause["code"] === "ENOENT") return undefined;
-    throw new FleetError("KUBECONFIG_INVALID", `cannot read the kubeconfig ${path}`, {
-      cause,
-      detail: { path },
-    });
+    throw unreadable(path, cause);
   }
   return { path, parsed: await parseText(originOf(path), text) };
+}
+
+/** The most contexts that a message names. */
+const MAX_CONTEXTS = 20;
+
+/** @throws {FleetError} `OPTION_INVALID` with the contexts that there are. */
+function refuseUnknown(files: readonly Fields[], context: string): void {
+  const names = new Set(
+    files.flatMap((it) => it.items("contexts").flatMap((item) => item.text("name") ?? [])),
+  );
+  if (names.has(context)) return;
+  const paths = files.map((it) => it.file).join(", ");
+  const some = [...names].slice(0, MAX_CONTEXTS).join(", ");
+  const more = names.size > MAX_CONTEXTS ? ` and ${names.size - MAX_CONTEXTS} more` : "";
+  throw new FleetError(
+    "OPTION_INVALID",
+    `there is no context ${JSON.stringify(context)} in ${paths}; ${names.size === 0 ? "it has none" : `there are ${some}${more}`}`,
+  );
 }
 
 /** The first of several files that has the item; if none has it, the error names the first. */
@@ -135,6 +156,7 @@ async function parseKubeconfig(files: readonly Fields[], options: KubeconfigOpti
   const name = options.context ?? current;
   if (name === undefined)
     throw files[0]?.invalid("current-context", "is not set; pass a context") ?? new Error("no kubeconfig");
+  if (options.context !== undefined) refuseUnknown(files, options.context);
   const context = named(files, "contexts", name).object("context");
   const cluster = named(files, "clusters", context.needText("cluster")).object("cluster");
   const userName = context.text("user");

@@ -90,6 +90,21 @@ async function resolverOf(server: string | undefined): Promise<Resolver> {
 /** The answers of a server that does not know a zone. A timeout is not one of them. */
 const UNKNOWN_ZONE = new Set<unknown>(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED"]);
 
+/** By the codes of the resolver. */
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens at its port; check that its pods run, or pass another server",
+  ETIMEOUT: "no answer in time; check that packets of UDP and TCP reach its port",
+  ENOTFOUND: 'it does not know the zone; run "fairlead dns setup"',
+  ENODATA: 'it does not know the zone; run "fairlead dns setup"',
+  EREFUSED: "it refuses the zone",
+  ESERVFAIL: "it failed to ask the server of the zone (SERVFAIL); check that its pods run",
+};
+
+function whyNot(cause: unknown): string {
+  const code = (cause as { readonly code?: unknown }).code;
+  return (typeof code === "string" ? REASONS[code] : undefined) ?? messageOf(cause);
+}
+
 async function ask(zone: string, server: string | undefined, isGone: boolean): Promise<string> {
   const who = server ?? "the DNS of this machine";
   try {
@@ -98,7 +113,7 @@ async function ask(zone: string, server: string | undefined, isGone: boolean): P
     if (!isGone) return version;
   } catch (cause) {
     if (isGone && UNKNOWN_ZONE.has((cause as { code?: unknown }).code)) return "";
-    throw new Error(`${who} does not answer for ${zone}: ${messageOf(cause)}`, { cause });
+    throw new Error(`${who} does not answer for ${zone}: ${whyNot(cause)}`, { cause });
   }
   throw new Error(`${who} still answers for ${zone}`);
 }

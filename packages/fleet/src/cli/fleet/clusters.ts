@@ -28,6 +28,11 @@ export async function checkReachable(
     });
   } catch (error) {
     if (signal.aborted) throw error;
+    if (limit.signal.aborted)
+      throw new FleetError(
+        "API_UNAVAILABLE",
+        `${who} at ${config.server} did not answer within ${ANSWER_TIMEOUT_MS / 1000} s; if it or this machine is busy, try again, else check the address, and that its API server runs`,
+      );
     if (hasCode(error, "API_UNAUTHORIZED", "API_FORBIDDEN"))
       throw new FleetError(
         "API_UNAUTHORIZED",

@@ -1,5 +1,6 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import { defined } from "@fairlead/base/defined.ts";
+import { byNaturalText } from "@fairlead/base/text.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -49,10 +50,34 @@ export async function readPlacement(
     hub.list(scope.bindings, of),
   ]);
   const { kind } = scope.placements;
-  if (placement === undefined)
-    throw new FleetError("API_NOT_FOUND", `the hub has no ${kind} ${objectKey(namespace, name)}`);
+  if (placement === undefined) throw await noPlacement(hub, { name, namespace }, signal);
   const found = snapshotsOf(name, snapshots.items, bindings.items);
   return { placement, kind, snapshots: found, bindings: bindings.items };
+}
+
+/** The most placements that a message names. */
+const MAX_NAMED = 20;
+
+/** Names the placements that there are, of both kinds. */
+async function noPlacement(
+  hub: KubeClient,
+  { name, namespace }: PlacementName,
+  signal: AbortSignal,
+): Promise<FleetError> {
+  const of = namespace === undefined ? CLUSTER_SCOPE : NAMESPACED_SCOPE;
+  const { kind } = of.placements;
+  const { items } = await hub.list(of.placements, { ...defined({ namespace }), signal });
+  const names = items.map((it) => it.metadata.name).toSorted(byNaturalText);
+  const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : "";
+  const there = names.length === 0 ? "none" : `${names.slice(0, MAX_NAMED).join(", ")}${more}`;
+  const other =
+    namespace === undefined
+      ? "; for a ResourcePlacement, pass --namespace"
+      : "; for a ClusterResourcePlacement, leave out --namespace";
+  return new FleetError(
+    "OPTION_INVALID",
+    `the hub has no ${kind} ${objectKey(namespace, name)}: it has ${there}${other}`,
+  );
 }
 
 function snapshotsOf(

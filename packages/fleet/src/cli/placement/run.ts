@@ -38,7 +38,7 @@ export async function readRun(
   if (run !== undefined) return run;
   const other =
     namespace === undefined ? "; for a StagedUpdateRun give --namespace" : ` in namespace ${namespace}`;
-  throw new FleetError("API_NOT_FOUND", `${of.kind} ${name} does not exist${other}`);
+  throw new FleetError("OPTION_INVALID", `${of.kind} ${name} does not exist${other}`);
 }
 
 function runsOf(namespace: string | undefined): Resource<StagedUpdateRun> {

@@ -14,6 +14,9 @@ export function parseManifests(text: string, file: string): readonly KubeObject[
       return object === null ? [] : (object.items ?? [object]);
     });
   } catch (error) {
-    throw new FleetError("OPTION_INVALID", `${file} cannot be read: ${messageOf(error)}`);
+    throw new FleetError(
+      "OPTION_INVALID",
+      `the manifest ${file} cannot be read: ${messageOf(error)}; correct it, or pass another file`,
+    );
   }
 }

@@ -1,5 +1,5 @@
 import { defined } from "@fairlead/base/defined.ts";
-import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import {
   NAMESPACES,
@@ -49,23 +49,19 @@ export const POLICY_RESOURCES: Readonly<Record<PolicyKind, Resource>> = {
 /**
  * What a member's nodes know: its own pods and policies, and pods of other members that the hub showed it.
  *
- * @param who The cluster, for people.
+ * @param name - The name of the cluster, where no profile has given it one.
  */
 export async function readCluster(
   client: KubeClient,
-  who: string,
+  name: string,
   signal: AbortSignal,
 ): Promise<ClusterObjects> {
   const list = <T extends KubeObject>(of: Resource<T>): Promise<readonly T[]> =>
     listOrNone(client, of, signal);
   const networks = await list(MESH_NETWORKS);
   const network = networks.find((it) => it.metadata.namespace === FLEET_SYSTEM_NAMESPACE);
-  const cluster = network?.metadata.labels?.[OWN_CLUSTER_LABEL];
-  if (network === undefined || cluster === undefined)
-    throw new FleetError(
-      "PRECONDITION_FAILED",
-      `${who} is not in a network: it has no MeshNetwork in ${FLEET_SYSTEM_NAMESPACE}; make it a member of a ClusterMeshProfile`,
-    );
+  // Without a profile, Fairlead knows the pods of the cluster alone, and its network plugin enforces the policies.
+  const cluster = network?.metadata.labels?.[OWN_CLUSTER_LABEL] ?? name;
   const [pods, namespaces, nodes, services, slices, identities, cidrGroups] = await Promise.all([
     list(PODS),
     list(NAMESPACES),
@@ -81,7 +77,7 @@ export async function readCluster(
     kinds.map(async ([kind, of]) => (await list(of)).map((object) => ({ kind, object }))),
   );
   return {
-    ...policySettings(cluster, network.spec),
+    ...policySettings(cluster, network?.spec),
     pods: [...pods.flatMap((it) => podOf(it, cluster) ?? []), ...reported.flatMap((it) => it.pods)],
     namespaces: [
       ...namespaces.map((it) => namespaceOf(it, cluster)),
@@ -92,9 +88,9 @@ export async function readCluster(
     objects: { cidrGroups, services: services.map((it) => serviceOf(it, slices)) },
     apiServers: addressesOf(slices, "default", "kubernetes"),
     podPrefixes: nodes.map((it) => ({ node: it.metadata.name, prefixes: prefixesOf(it, pods) })),
-    mode: network.spec.mode,
+    mode: network?.spec.mode ?? "flat",
     sharing: {
-      isGlobalByDefault: network.spec.defaultGlobalNamespace ?? true,
+      isGlobalByDefault: network?.spec.defaultGlobalNamespace ?? true,
       annotated: new Map(
         namespaces
           .filter((it) => it.metadata.annotations?.[GLOBAL_NAMESPACE_ANNOTATION] !== undefined)
