@@ -121,13 +121,14 @@ const fleet = {
     },
   ],
   networks: [{ profile: H, mode: H, members: 0, problems: [H] }],
+  absentNamespaces: [{ namespace: H, clusters: [H] }],
   services: [
     {
       namespace: H,
       name: H,
       type: H,
       ports: [H],
-      exports: [{ cluster: H, doors: [H], conflicts: [H], endpoints: 0 }],
+      exports: [{ cluster: H, doors: [H], conflicts: [H], endpoints: 0, usable: 0, problems: [H] }],
       importedBy: [H],
       loadBalancer: H,
       endpoints: 0,

@@ -20,6 +20,7 @@ function fleetOf(
   const service = { type: "", ports: [], importedBy: [], loadBalancer: undefined, endpoints: 0, serving: 0 };
   return {
     networks: [],
+    absentNamespaces: [],
     clusters: ["a", "b", "c"].map((name) => ({
       ...cluster,
       name,
@@ -36,6 +37,8 @@ function fleetOf(
         doors: [],
         conflicts: [],
         endpoints: count,
+        usable: count,
+        problems: [],
       })),
     })),
   };

@@ -29,7 +29,8 @@ function names({ clusters, services }: FleetStatus): string[] {
   ];
 }
 
-function tables({ hub, clusters, services, networks }: FleetStatus, isWide: boolean, nowMs: number): string {
+function tables(status: FleetStatus, isWide: boolean, nowMs: number): string {
+  const { hub, clusters, services, networks } = status;
   const age = (at: string | undefined): string =>
     at === undefined ? "never" : renderAge(nowMs - Date.parse(at));
   const parts = hub === undefined ? [] : [hubPart(hub, age)];
@@ -54,8 +55,11 @@ function tables({ hub, clusters, services, networks }: FleetStatus, isWide: bool
     ...(isWide ? [{ head: "MESSAGE", cell: (it: ClusterStatus) => orNone(it.message) }] : []),
   ];
   parts.push(renderTable(clusterColumns, clusters));
-  const serviceColumns = [...(isWide ? WIDE_COLUMNS : NARROW_COLUMNS), ...(isDrained ? [SERVING] : [])];
+  const isPartial = isDrained || services.some((it) => it.serving !== it.endpoints);
+  const serviceColumns = [...(isWide ? WIDE_COLUMNS : NARROW_COLUMNS), ...(isPartial ? [SERVING] : [])];
   if (services.length > 0) parts.push(renderTable(serviceColumns, services));
+  parts.push(...section("SERVICES NOT SERVED", services.flatMap(problemLines)));
+  parts.push(...section("NAMESPACES NOT IMPORTED", isWide ? status.absentNamespaces.map(absentLine) : []));
   parts.push(...section("CONFLICTS", services.flatMap(conflictLines)));
   const problems = networks.flatMap((it) => it.problems.map((why) => `  ${it.profile}: ${why}`));
   parts.push(...section("NETWORKS NOT READY", problems));
@@ -118,6 +122,16 @@ const WIDE_COLUMNS: readonly Column<ServiceStatus>[] = [
 /** "member-1(fleet+mcs:2)": the APIs by which it exports, and its endpoints. */
 function showExporter(of: ServiceStatus["exports"][number]): string {
   return `${of.cluster}(${of.doors.join("+")}:${of.endpoints})`;
+}
+
+function problemLines(service: ServiceStatus): string[] {
+  return service.exports.flatMap((it) =>
+    it.problems.map((why) => `  ${service.namespace}/${service.name}: ${it.cluster}: ${why}`),
+  );
+}
+
+function absentLine({ namespace, clusters }: FleetStatus["absentNamespaces"][number]): string {
+  return `  ${namespace}: ${clusters.join(", ")} cannot import its services: create the namespace there`;
 }
 
 function conflictLines(service: ServiceStatus): string[] {

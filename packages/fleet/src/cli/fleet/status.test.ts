@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
-import { EXPORTS_VALID, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import { EXPORTS_VALID, MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import { renderStatus } from "./render-status.ts";
 import { type FleetSnapshot, isFleetHealthy, summarizeFleet } from "./status.ts";
 
@@ -152,6 +152,80 @@ describe("the state of a fleet", () => {
     const one = member("a", { status: { conditions: [is("Joined", "True")], agentStatus } });
     const text = renderStatus(summarizeFleet(fleetOf([one])), "text", 0);
     expect(text).toContain("INVALID EXPORTS\n  a: work/a: service work/a is not found\n  a: work/b:  red");
+  });
+});
+
+describe("an export that gets no requests", () => {
+  const [a, b] = [member("a"), member("b")];
+  const shown = (change: (it: FleetSnapshot) => void, output: "text" | "wide" = "text"): string => {
+    const snapshot = fleetOf([a, b], exported("a", 2));
+    const [one] = snapshot.exports;
+    if (one?.spec !== undefined) one.spec.ports = [{ name: "http", port: 80, targetPort: "htp" }];
+    for (const it of snapshot.sliceExports) it.spec.ports = [{ name: "http", port: 8080 }];
+    change(snapshot);
+    return renderStatus(summarizeFleet(snapshot), output, 0);
+  };
+
+  it("is not listed where it gets them", () => {
+    expect(shown(() => {})).not.toMatch(/SERVICES NOT SERVED|SERVING/);
+  });
+
+  it.each<[string, (it: FleetSnapshot) => void]>([
+    [
+      "no endpoints: no pod matches the selector of the Service, or it has 0 replicas",
+      (it) => {
+        for (const { spec } of it.sliceExports) spec.endpoints = [];
+      },
+    ],
+    [
+      "0 of 2 endpoints are ready: its pods fail their readiness probes, or start or end",
+      (it) => {
+        for (const { spec } of it.sliceExports)
+          for (const endpoint of spec.endpoints) endpoint.conditions = { ready: false };
+      },
+    ],
+    [
+      "no endpoint has port http (TCP/80): its targetPort htp is not the name of a port of the pods",
+      (it) => {
+        for (const { spec } of it.sliceExports) spec.ports = [];
+      },
+    ],
+    [
+      "weight 0: its endpoints get no new requests; set the weight to 1 or more",
+      (it) => {
+        for (const { spec } of it.exports) if (spec !== undefined) spec.weight = 0;
+      },
+    ],
+    [
+      "no members are named c",
+      (it) => {
+        for (const one of it.exports)
+          one.status = { conditions: [is(TRAFFIC, "False", "no members are named c")] };
+      },
+    ],
+  ])("is listed with the cause: %s", (why, change) => {
+    expect(shown(change)).toContain(`SERVICES NOT SERVED\n  work/hello: a: ${why}`);
+  });
+
+  it("does not count as serving", () => {
+    const text = shown((it) => {
+      for (const { spec } of it.exports) if (spec !== undefined) spec.weight = 0;
+    });
+    expect(text).toMatch(/^SERVICE .* ENDPOINTS +SERVING$/m);
+    expect(text).toMatch(/^work\/hello .* 2 +0$/m);
+  });
+
+  it("names the members without the namespace, in wide output", () => {
+    const report = (cluster: string, namespaces: string[]) => ({
+      metadata: { namespace: `fleet-member-${cluster}`, name: cluster },
+      spec: { namespaces },
+    });
+    const change = (it: FleetSnapshot): void =>
+      void Object.assign(it, { reports: [report("a", ["work"]), report("b", ["other"])] });
+    expect(shown(change, "wide")).toContain(
+      "NAMESPACES NOT IMPORTED\n  work: b cannot import its services: create the namespace there",
+    );
+    expect(shown(change)).not.toContain("NAMESPACES");
   });
 });
 

@@ -10,7 +10,7 @@ import {
 import { LEASES, type Lease } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { parseClaims } from "#domain/claim.ts";
 import { drainedMembers, drainModeOf } from "#domain/drain.ts";
-import { EXPORTS_VALID, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import {
   IMPORTED_SERVICES,
   type ImportedService,
@@ -40,10 +40,15 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   type InternalServiceExport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { readExport } from "#domain/exported-service.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { HubProgram } from "./hub-program.ts";
+import {
+  type AbsentNamespace,
+  absentNamespaces,
+  type ExportStatus,
+  summarizeExport,
+} from "./export-status.ts";
 
 /** The state of a fleet, as seen from its hub. */
 
@@ -52,6 +57,8 @@ export interface FleetStatus {
   readonly hub?: HubProgram;
   readonly clusters: readonly ClusterStatus[];
   readonly services: readonly ServiceStatus[];
+  /** Namespaces of services into which members cannot import. */
+  readonly absentNamespaces: readonly AbsentNamespace[];
   /** ClusterMeshProfiles. */
   readonly networks: readonly NetworkStatus[];
 }
@@ -77,7 +84,7 @@ export interface ClusterStatus {
   readonly exports: number;
   readonly imports: number;
   readonly endpoints: number;
-  /** Those of them that new requests are sent to: without those of drained members, where others serve. */
+  /** Those of them that new requests are sent to: without those of weight 0, and of drained members where others serve. */
   readonly serving: number;
   /** Exports of this member that cannot be, each with the reason. */
   readonly invalidExports: readonly string[];
@@ -99,14 +106,6 @@ export interface ServiceStatus {
   readonly endpoints: number;
   /** As in `ClusterStatus`. */
   readonly serving: number;
-}
-
-interface ExportStatus {
-  readonly cluster: string;
-  /** The APIs by which it is exported. */
-  readonly doors: readonly string[];
-  readonly conflicts: readonly string[];
-  readonly endpoints: number;
 }
 
 export interface FleetSnapshot {
@@ -171,12 +170,14 @@ export function orNone(error: unknown): { readonly items: [] } {
 export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
   const endpoints = countEndpoints(snapshot.sliceExports);
   const services = summarizeServices(snapshot, endpoints.byExport);
+  const { exports, reports } = snapshot;
   const exportsOf = Map.groupBy(snapshot.exports, (it) => it.metadata.namespace ?? "");
   const imports = countImports(snapshot);
   const drains: Drains = new Map(drainedMembers(snapshot.members).map((it) => [it.cluster, it.mode]));
   const leases = new Map(snapshot.leases.map((it) => [`${it.metadata.namespace}/${it.metadata.name}`, it]));
   const networks = new Map(snapshot.internalMembers.map((it) => [it.metadata.name, it.spec.network]));
   return {
+    absentNamespaces: absentNamespaces(exports, reports),
     networks: snapshot.profiles.map(summarizeNetwork).toSorted((a, b) => byNaturalText(a.profile, b.profile)),
     clusters: snapshot.members
       .map((member) => {
@@ -231,9 +232,9 @@ type Drains = ReadonlyMap<string, DrainMode>;
  * except in clusters that are drained hard.
  */
 function servingOf({ exports }: Pick<ServiceStatus, "exports">, drains: Drains): ReadonlyMap<string, number> {
-  const ready = exports.filter((it) => it.endpoints > 0 && drains.get(it.cluster) !== "Hard");
+  const ready = exports.filter((it) => it.usable > 0 && drains.get(it.cluster) !== "Hard");
   const open = ready.filter((it) => !drains.has(it.cluster));
-  return new Map((open.length > 0 ? open : ready).map((it) => [it.cluster, it.endpoints]));
+  return new Map((open.length > 0 ? open : ready).map((it) => [it.cluster, it.usable]));
 }
 
 function invalidExportsOf({ conditions }: AgentStatus): readonly string[] {
@@ -279,6 +280,11 @@ function lastSync(member: MemberCluster, lease: Lease | undefined): string | und
   return [lease?.spec?.renewTime ?? [], received].flat().toSorted(byNaturalText).at(-1);
 }
 
+/** As "cluster/namespace/name". */
+function exportOfSlice({ metadata, spec: { ownerServiceReference: of } }: EndpointSliceExport): string {
+  return `${clusterOfMailbox(metadata.namespace) ?? ""}/${of.namespace}/${of.name}`;
+}
+
 interface Counts {
   readonly byCluster: ReadonlyMap<string, number>;
   /** By "cluster/namespace/name". */
@@ -289,8 +295,7 @@ interface Counts {
 function countEndpoints(slices: readonly EndpointSliceExport[]): Counts {
   const perFamily = new Map<string, Map<string, number>>();
   for (const slice of slices) {
-    const cluster = clusterOfMailbox(slice.metadata.namespace) ?? "";
-    const key = `${cluster}/${slice.spec.ownerServiceReference.namespace}/${slice.spec.ownerServiceReference.name}`;
+    const key = exportOfSlice(slice);
     const counts = perFamily.get(key) ?? new Map<string, number>();
     perFamily.set(key, counts);
     const ready = slice.spec.endpoints.filter((it) => it.conditions?.ready !== false).length;
@@ -311,6 +316,7 @@ function summarizeServices(
 ): readonly Omit<ServiceStatus, "serving">[] {
   const imports = new Map(snapshot.serviceImports.map((it) => [serviceKey(it.metadata), it]));
   const views = Map.groupBy(snapshot.importedServices, (it) => serviceKey(it.spec.service));
+  const slices = Map.groupBy(snapshot.sliceExports, exportOfSlice);
   const exports = Map.groupBy(
     snapshot.exports.filter((it) => it.spec !== undefined),
     (it) => serviceKey(it.spec?.serviceReference ?? { name: "" }),
@@ -322,7 +328,7 @@ function summarizeServices(
         views: views.get(key) ?? [],
         importedBy: new Set((views.get(key) ?? []).flatMap((it) => importersOf(it, snapshot.reports))),
         imported: imports.get(key),
-        exported: objects.map((it) => summarizeExport(it, endpoints)),
+        exported: objects.map((it) => summarizeExport(it, endpoints, slices)),
       }),
     );
 }
@@ -363,23 +369,4 @@ function showPort({ name, protocol = "TCP", port }: ServiceImportPort): string {
 
 function serviceKey(of: { readonly namespace?: string; readonly name: string }): string {
   return `${of.namespace ?? ""}/${of.name}`;
-}
-
-function summarizeExport(
-  object: InternalServiceExport,
-  endpoints: ReadonlyMap<string, number>,
-): ExportStatus {
-  const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
-  const reference = object.spec?.serviceReference;
-  const find = (type: string, status: string) =>
-    object.status?.conditions?.find((it) => it.type === type && it.status === status);
-  const refused = object.status?.conditions?.find((it) => it.status === "False" && it.reason === "Refused");
-  // Each kind of export words a conflict differently; the message of the MCS kind names all sides.
-  const conflict = find(MCS_CONFLICT, "True") ?? find("Conflict", "True");
-  return {
-    cluster,
-    doors: readExport(object)?.apis.map((it) => it.api) ?? [],
-    conflicts: [refused, conflict].flatMap((it) => it?.message ?? []),
-    endpoints: endpoints.get(`${cluster}/${reference?.namespace}/${reference?.name}`) ?? 0,
-  };
 }

@@ -1,0 +1,136 @@
+import { clusterOfMailbox, isReservedNamespace } from "#api/networking.fleet.azure.com/names.ts";
+import type {
+  EndpointSliceExport,
+  FleetServicePort,
+  InternalServiceExport,
+  InternalServiceExportSpec,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
+import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { readExport } from "#domain/exported-service.ts";
+import { byNaturalText } from "@fairlead/base/text.ts";
+
+/** Why no request reaches the endpoints that a cluster exports, from what the hub knows. Pure. */
+
+export interface ExportStatus extends ExportFacts {
+  readonly cluster: string;
+  /** The APIs by which it is exported. */
+  readonly doors: readonly string[];
+  readonly conflicts: readonly string[];
+  readonly endpoints: number;
+}
+
+interface ExportFacts {
+  /** Ready endpoints that have a port of the service and get new requests; those of drained members count. */
+  readonly usable: number;
+  /** Causes, and the remedies of those that are certain. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * @param endpoints - Their number by "cluster/namespace/name".
+ * @param slices - By the same.
+ */
+export function summarizeExport(
+  object: InternalServiceExport,
+  endpoints: ReadonlyMap<string, number>,
+  slices: ReadonlyMap<string, readonly EndpointSliceExport[]>,
+): ExportStatus {
+  const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
+  const reference = object.spec?.serviceReference;
+  const find = (type: string, status: string) =>
+    object.status?.conditions?.find((it) => it.type === type && it.status === status);
+  const refused = object.status?.conditions?.find((it) => it.status === "False" && it.reason === "Refused");
+  // Each kind of export words a conflict differently; the message of the MCS kind names all sides.
+  const conflict = find(MCS_CONFLICT, "True") ?? find("Conflict", "True");
+  const key = `${cluster}/${reference?.namespace}/${reference?.name}`;
+  return {
+    ...examineExport(object, slices.get(key) ?? []),
+    cluster,
+    doors: readExport(object)?.apis.map((it) => it.api) ?? [],
+    conflicts: [refused, conflict].flatMap((it) => it?.message ?? []),
+    endpoints: endpoints.get(key) ?? 0,
+  };
+}
+
+function examineExport(object: InternalServiceExport, slices: readonly EndpointSliceExport[]): ExportFacts {
+  const traffic = object.status?.conditions?.find((it) => it.type === TRAFFIC && it.status === "False");
+  const facts = findEndpoints(object.spec ?? {}, slices);
+  return traffic === undefined ? facts : { ...facts, problems: [traffic.message, ...facts.problems] };
+}
+
+function findEndpoints(
+  { ports = [], weight }: Partial<InternalServiceExportSpec>,
+  slices: readonly EndpointSliceExport[],
+): ExportFacts {
+  const all = countBy(slices, () => true);
+  if (all === 0)
+    return unused("no endpoints: no pod matches the selector of the Service, or it has 0 replicas");
+  const ready = countBy(slices, isReady);
+  if (ready === 0)
+    return unused(`0 of ${all} endpoints are ready: its pods fail their readiness probes, or start or end`);
+  const without = ports.filter((port) => !slices.some((it) => hasPort(it, port)));
+  const problems = without.map((it) => `no endpoint has port ${showPort(it)}: ${whyNoPort(it)}`);
+  if (weight === 0)
+    return unused(...problems, "weight 0: its endpoints get no new requests; set the weight to 1 or more");
+  const isServed = ports.length === 0 || without.length < ports.length;
+  return { usable: isServed ? ready : 0, problems };
+}
+
+function unused(...problems: readonly string[]): ExportFacts {
+  return { usable: 0, problems };
+}
+
+function isReady({ conditions }: EndpointSliceExport["spec"]["endpoints"][number]): boolean {
+  return conditions?.ready !== false;
+}
+
+/** The larger of both families: a dual-stack pod is in a slice of each. */
+function countBy(slices: readonly EndpointSliceExport[], counts: typeof isReady): number {
+  const families = Map.groupBy(slices, (it) => it.spec.addressType);
+  const sums = [...families.values()].map((own) =>
+    own.reduce((sum, it) => sum + it.spec.endpoints.filter(counts).length, 0),
+  );
+  return Math.max(0, ...sums);
+}
+
+function hasPort({ spec }: EndpointSliceExport, { name = "", protocol = "TCP" }: FleetServicePort): boolean {
+  return (
+    spec.endpoints.some(isReady) &&
+    (spec.ports ?? []).some((it) => (it.name ?? "") === name && (it.protocol ?? "TCP") === protocol)
+  );
+}
+
+function showPort({ name, protocol = "TCP", port }: FleetServicePort): string {
+  return name === undefined || name === "" ? `${protocol}/${port}` : `${name} (${protocol}/${port})`;
+}
+
+function whyNoPort({ targetPort }: FleetServicePort): string {
+  return typeof targetPort === "string"
+    ? `its targetPort ${targetPort} is not the name of a port of the pods`
+    : "its targetPort is not a port of the pods";
+}
+
+export interface AbsentNamespace {
+  readonly namespace: string;
+  /** The members without it. */
+  readonly clusters: readonly string[];
+}
+
+/** Namespaces of exported services that members do not have, and into which nothing is imported there. */
+export function absentNamespaces(
+  exports: readonly InternalServiceExport[],
+  reports: readonly NamespaceReport[],
+): readonly AbsentNamespace[] {
+  const exported = new Set(exports.flatMap((it) => it.spec?.serviceReference.namespace ?? []));
+  return [...exported]
+    .filter((it) => !isReservedNamespace(it))
+    .toSorted(byNaturalText)
+    .flatMap((namespace) => {
+      const clusters = reports
+        .filter((it) => !it.spec.namespaces.includes(namespace))
+        .map((it) => clusterOfMailbox(it.metadata.namespace) ?? it.metadata.name)
+        .toSorted(byNaturalText);
+      return clusters.length === 0 ? [] : [{ namespace, clusters }];
+    });
+}
