@@ -131,7 +131,6 @@ export class Tunnels implements AsyncDisposable {
     await this.#ports.block(this.#steering.note(pairs, found, view), signal);
     this.#lookLater(this.#steering.lookInMs);
     const wanted = new Set(planned.map((it) => it.name));
-    for (const device of this.#refused.keys()) if (!wanted.has(device)) this.#refused.delete(device);
     await this.#removeOthers(devices, wanted, signal);
     this.#pairs = pairs.filter((it) => planned.some(({ name }) => name === it.device));
     return { pairs: this.#pairs, peers, devices: planned.map((it) => it.name), endpoints: found, isNew };
@@ -308,6 +307,7 @@ export class Tunnels implements AsyncDisposable {
     wanted: ReadonlySet<string>,
     signal: AbortSignal,
   ): Promise<void> {
+    for (const name of this.#refused.keys()) if (!wanted.has(name)) this.#refused.delete(name);
     for (const name of await devices.list(signal))
       if (isWireGuardDevice(name) && !wanted.has(name)) await devices.remove(name, signal);
   }
