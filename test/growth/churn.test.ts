@@ -12,9 +12,9 @@ import { RegistrationTable } from "@fairlead/fleet/relay/registration-table.ts";
 import { type Census, takeCensus } from "../support/census.ts";
 
 /** Objects that come and go in a round. */
-const OBJECTS = 200;
+const OBJECTS = 100;
 /** Of pods: more than the bound of what is kept of those that are gone. */
-const PODS = 1100;
+const PODS = 300;
 /** In the first round, what has a bound gets full. */
 const ROUNDS = 3;
 

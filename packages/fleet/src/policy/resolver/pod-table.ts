@@ -14,7 +14,7 @@ export interface PodTableEvents {
 }
 
 /** Lists of named ports that are shared. Pods choose them, and few differ. */
-const MAX_SHARED = 1024;
+const MAX_SHARED = 256;
 
 interface PodTableOptions {
   readonly cluster: string;
