@@ -112,9 +112,8 @@ export function itemElement(
   resolve: SchemaResolver,
 ): { readonly element: string; readonly problem?: undefined } | { readonly problem: string } {
   if (shape.kind === "set") {
-    if (typeof item === "object")
-      return { problem: "associative list without keys has an element that's not a scalar" };
-    return { element: valueElement(item) };
+    const problem = notInSet(item);
+    return problem === undefined ? { element: valueElement(item) } : { problem };
   }
   if (item === null) return { problem: "associative list with keys may not have a null element" };
   if (!isObject(item)) return { problem: "associative list with keys may not have non-map elements" };
@@ -132,6 +131,12 @@ export function itemElement(
     };
   }
   return { element: keyElement(key) };
+}
+
+function notInSet(item: unknown): string | undefined {
+  if (typeof item !== "object") return undefined;
+  if (Array.isArray(item)) return "not supported: associative list with lists as elements";
+  return `associative list without keys has an element that's ${item === null ? "an explicit null" : "a map type"}`;
 }
 
 /** Go's zero value of a required key in items of built-in kinds: it identifies the item, which validation then rejects. */

@@ -76,7 +76,7 @@ class Validator {
       this.errors.push(invalid(NOWHERE, "", why));
     }
     const type = this.#mismatch(subject, schema);
-    if (type !== undefined) this.#typeError(subject, type);
+    if (type !== undefined) this.#typeError(subject, { ...schema, type });
     return type !== undefined;
   }
 
@@ -89,9 +89,11 @@ class Validator {
     return type === undefined || isOfType(value, type) ? undefined : type;
   }
 
-  #typeError({ value, path }: Subject, type: string): void {
-    const actual = typeOf(value);
-    const message = `Invalid value: ${JSON.stringify(actual)}: ${this.#inBody(path)} must be of type ${type}: ${JSON.stringify(actual)}`;
+  #typeError({ value, path }: Subject, { type, format }: { type: string; format?: string }): void {
+    // Upstream names the format in place of the type, of all values but texts and lists.
+    const isOfFormats = format !== undefined && hasFormat(value);
+    const actual = JSON.stringify(isOfFormats ? formatOf(value) : typeOf(value));
+    const message = `Invalid value: ${actual}: ${this.#inBody(path)} must be of type ${isOfFormats ? format : type}: ${actual}`;
     this.errors.push({ type: "FieldValueTypeInvalid", field: path, message });
   }
 
@@ -277,7 +279,7 @@ function isMultiple(value: number, factor: number): boolean {
 /** The kind of integer that a number should be but is not. */
 function numberMisfit(value: unknown, { type, format }: Schema): string | undefined {
   if (!isNumeric(value) || type !== "integer") return undefined;
-  if (format === "int32" && !isInt32(value)) return "integer with format int32";
+  if (format === "int32" && !(isInteger(value) && isInt32(value))) return "integer with format int32";
   return isInteger(value) ? undefined : "integer (default format)";
 }
 
@@ -290,6 +292,16 @@ function typeOf(value: unknown): string {
   if (Array.isArray(value)) return "array";
   if (isInteger(value)) return "integer";
   return typeof value;
+}
+
+function hasFormat(value: unknown): boolean {
+  return value !== null && typeof value !== "string" && !Array.isArray(value);
+}
+
+/** What Go's validator takes for the format of a value without one. */
+function formatOf(value: unknown): string {
+  if (!isNumeric(value)) return "";
+  return isInteger(value) ? "int64" : "float64";
 }
 
 function child(path: string, name: string): string {

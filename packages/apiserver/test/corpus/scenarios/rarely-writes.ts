@@ -1,3 +1,4 @@
+import { definition, widgetDefinition, WIDGETS } from "../definitions.ts";
 import { kindOf, manifest, pathOf } from "../manifests.ts";
 import { area, del, get, given, patch, post, put, scenario } from "../scenario.ts";
 
@@ -53,6 +54,8 @@ const binding = (name: string, subject: object): object => ({
   roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
   subjects: [subject],
 });
+const WIDGET = { apiVersion: "$id.example.com/v1", kind: "Widget", metadata: { name: "a" } };
+
 const container = (fields: object): object => ({
   template: { spec: { containers: [{ name: "c", ...fields }] } },
 });
@@ -200,6 +203,37 @@ export const scenarios = area("rarely", [
     ],
     { namespaced: false },
   ),
+  scenario("values of custom resources that are almost of their types", [
+    definition(
+      widgetDefinition({
+        type: "object",
+        properties: {
+          spec: {
+            type: "object",
+            properties: {
+              bytes: { type: "string", format: "byte" },
+              whole: { type: "integer", format: "int32" },
+              set: { type: "array", "x-kubernetes-list-type": "set", items: { type: "string" } },
+            },
+          },
+        },
+      }),
+    ),
+    ...[
+      { bytes: "" },
+      { bytes: "AAA" },
+      { bytes: "AAAA" },
+      { whole: 1.5 },
+      { whole: 3_000_000_000 },
+      { whole: true },
+      { whole: "x" },
+      { whole: {} },
+      { whole: [] },
+    ].map((spec) => post(`${WIDGETS}?dryRun=All`, { ...WIDGET, spec })),
+    ...[null, {}, []].map((item) =>
+      patch("apply", `${WIDGETS}/a?fieldManager=m`, { ...WIDGET, spec: { set: ["x", item] } }),
+    ),
+  ]),
   scenario("options of requests for what is absent", [
     patch("merge", `${MAPS}/none?fieldValidation=x`, {}),
     patch("apply", `${MAPS}/none?fieldManager=m&fieldValidation=x`, {}),
