@@ -112,7 +112,7 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   gate: ["fairlead gate list --run june", "fairlead gate approve 3f1c"],
   "gate list": ["fairlead gate list --run june"],
   "gate approve": ["fairlead gate approve 3f1c"],
-  status: ["fairlead status --hub-context hub", "fairlead status --hub-context hub -o wide"],
+  status: ["fairlead status --hub-context hub", "fairlead status --hub-context hub -n shop -o wide"],
   verify: [
     "fairlead verify --hub-context hub",
     "fairlead verify --member-contexts member-1,member-2 --check tcp --check mtu -o wide",
@@ -163,10 +163,13 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
 export const EXIT_CODES: readonly (readonly [code: number, meaning: string])[] = [
   [0, "The command succeeded."],
   [1, "The command failed; the message says why."],
-  [2, "The command line is invalid: an unknown command, flag or value (`OPTION_INVALID`)."],
+  [
+    2,
+    "The command line is invalid: an unknown command, flag or value (`OPTION_INVALID`), or the name of something that is not there.",
+  ],
   [
     3,
-    "`fairlead status`: it could read the fleet, and the hub or a member is not healthy. Drained members, conflicts and invalid exports do not count. `fairlead verify`: a check failed.",
+    "`fairlead status`: it could read the fleet, and the hub or a member is not healthy. Drained members, conflicts, invalid exports and services without endpoints do not count. `fairlead verify`: a check failed. `fairlead lab status`: a program does not run, or an API server does not answer.",
   ],
   [130, "The command was interrupted by Ctrl-C."],
   [141, "The reader of the output has gone, as in `fairlead crds print --role hub | head`."],

@@ -38,7 +38,7 @@ export interface LabStatus {
 }
 
 /** An API server that does not answer within this is reported as not answering. Unit: milliseconds. */
-const ANSWER_TIMEOUT_MS = 2000;
+const ANSWER_TIMEOUT_MS = 10_000;
 
 export async function readLabStatus(lab: Lab, signal: AbortSignal): Promise<LabStatus> {
   const { topology, killed } = lab.state;
@@ -51,6 +51,13 @@ export async function readLabStatus(lab: Lab, signal: AbortSignal): Promise<LabS
     clusters,
     conditions: topology.conditions ?? {},
   };
+}
+
+/** Whether all programs run and all API servers answer. */
+export function isLabWhole({ clusters }: LabStatus): boolean {
+  return clusters.every(
+    (it) => it.nodes !== undefined && it.programs.every((program) => program.pid !== undefined),
+  );
 }
 
 async function readCluster(lab: Lab, cluster: LabCluster, signal: AbortSignal): Promise<ClusterStatus> {

@@ -2,7 +2,7 @@ import { printText } from "@fairlead/base/print.ts";
 import { type ListOutput, renderData } from "@fairlead/fleet/cli/output.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
 import { describeConditions } from "@fairlead/lab/link/conditions.ts";
-import { type ClusterStatus, type LabStatus, readLabStatus } from "@fairlead/lab/status.ts";
+import { type ClusterStatus, isLabWhole, type LabStatus, readLabStatus } from "@fairlead/lab/status.ts";
 import { openLab, untilInterrupted } from "./context.ts";
 import { inOwnNamespace } from "./user-namespace.ts";
 
@@ -15,7 +15,11 @@ export async function status(options: StatusOptions): Promise<void> {
   if (await inOwnNamespace()) return;
   const found = await readLabStatus(openLab(options.name), untilInterrupted());
   printText(render(found, options.output));
+  if (!isLabWhole(found)) process.exitCode = UNHEALTHY;
 }
+
+/** As `fairlead status` ends. */
+const UNHEALTHY = 3;
 
 function render(found: LabStatus, output: ListOutput): string {
   switch (output) {
@@ -66,7 +70,12 @@ function tables(found: LabStatus, isWide: boolean): string {
     stopped.length === 0 && found.killed.length === 0
       ? ""
       : `\n\nfairlead lab up --name ${found.name} restarts what is stopped.`;
-  return `${clusters}${links(found)}${details}${hint}`;
+  const silent = found.clusters.filter((it) => it.nodes === undefined).map((it) => it.name);
+  const missing =
+    silent.length === 0
+      ? ""
+      : `\n\nThe API server of ${silent.join(", ")} does not answer: it is stopped, its link is down, or this machine is busy.`;
+  return `${clusters}${links(found)}${details}${missing}${hint}`;
 }
 
 /** The links that are not ordinary. */

@@ -59,6 +59,7 @@ export async function up(options: UpOptions): Promise<void> {
       ? `  fairlead lab shell${named}    # its addresses answer in there`
       : `  export KUBECONFIG=${lab.layout.kubeconfig}`,
   );
+  if (options.fleet && !spec.bare) printText("  fairlead status --hub-context hub    # shows the fleet");
 }
 
 function extrasOf({ topology, networkPolicy, upgrades }: UpOptions): readonly ExtraProgram[] {

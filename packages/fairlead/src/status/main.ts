@@ -2,7 +2,7 @@ import { printText } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
 import { renderStatus } from "@fairlead/fleet/cli/fleet/render-status.ts";
 import { findHubProgram } from "@fairlead/fleet/cli/fleet/hub-program.ts";
-import { isFleetHealthy, readFleet, summarizeFleet } from "@fairlead/fleet/cli/fleet/status.ts";
+import { inNamespace, isFleetHealthy, readFleet, summarizeFleet } from "@fairlead/fleet/cli/fleet/status.ts";
 import { renderPaths } from "@fairlead/fleet/cli/fleet/render-paths.ts";
 import { arePathsHealthy, summarizePaths } from "@fairlead/fleet/cli/fleet/paths.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
@@ -31,6 +31,7 @@ export function command(): Program {
       "kubeconfig context with read access to the hub; default: the current context",
     )
     .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
+    .option("-n, --namespace <name>", "show only services of this namespace")
     .option("--paths", "show the tunnels between members of parallel networks; exit code 3 if one has none")
     .addOption(listOption())
     .action((flags) =>
@@ -57,7 +58,9 @@ export function command(): Program {
           return;
         }
         const program = await findHubProgram(hub, deps, signal);
-        const status = { hub: program, ...summarizeFleet(snapshot) };
+        const all = { hub: program, ...summarizeFleet(snapshot) };
+        const { namespace } = flags;
+        const status = namespace === undefined ? all : inNamespace(all, namespace);
         printText(renderStatus(status, flags.output, nowMs));
         if (!isFleetHealthy(status)) process.exitCode = UNHEALTHY;
       }),

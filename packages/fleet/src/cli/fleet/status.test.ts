@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { EXPORTS_VALID, MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import { renderStatus } from "./render-status.ts";
-import { type FleetSnapshot, isFleetHealthy, summarizeFleet } from "./status.ts";
+import { type FleetSnapshot, inNamespace, isFleetHealthy, summarizeFleet } from "./status.ts";
 
 const lastTransitionTime = "2026-01-01T00:00:00Z";
 const is = (type: string, status: "True" | "False", message = ""): Condition => ({
@@ -213,6 +213,12 @@ describe("an export that gets no requests", () => {
     });
     expect(text).toMatch(/^SERVICE .* ENDPOINTS +SERVING$/m);
     expect(text).toMatch(/^work\/hello .* 2 +0$/m);
+  });
+
+  it("is left out where another namespace is asked for", () => {
+    const status = summarizeFleet(fleetOf([a, b], exported("a", 0)));
+    expect(renderStatus(inNamespace(status, "work"), "text", 0)).toContain("work/hello");
+    expect(renderStatus(inNamespace(status, "other"), "text", 0)).not.toContain("work/hello");
   });
 
   it("names the members without the namespace, in wide output", () => {

@@ -206,6 +206,15 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
   };
 }
 
+/** The services of one namespace; of hub, clusters and networks all. */
+export function inNamespace(status: FleetStatus, namespace: string): FleetStatus {
+  return {
+    ...status,
+    services: status.services.filter((it) => it.namespace === namespace),
+    absentNamespaces: status.absentNamespaces.filter((it) => it.namespace === namespace),
+  };
+}
+
 function summarizeNetwork({ metadata, spec, status }: ClusterMeshProfile): NetworkStatus {
   const isWrong = (it: Condition): boolean =>
     (it.type === "Ready" && it.status === "False") || (it.type === "Conflict" && it.status === "True");
