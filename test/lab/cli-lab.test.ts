@@ -47,7 +47,7 @@ describeOnKernel("the commands of a lab", () => {
     expect(absent.exitCode).toBe(1);
     expect(absent.stderr).toContain("NotFound");
     const nowhere = await output("lab", "kubectl", "--name", "ecli", "member-9", "get", "pods");
-    expect(nowhere.exitCode).toBe(1);
+    expect(nowhere.exitCode).toBe(2);
     expect(nowhere.stderr).toContain("it has: hub member-1");
   });
 
@@ -64,7 +64,7 @@ describeOnKernel("the commands of a lab", () => {
     const last = await output("lab", "logs", "--name", "ecli", "--tail", "1", "hub/apiserver");
     expect(last.stdout.trim().split("\n")).toHaveLength(1);
     const odd = await output("lab", "logs", "--name", "ecli", "hub/nothing");
-    expect(odd.exitCode).toBe(1);
+    expect(odd.exitCode).toBe(2);
     expect(odd.stderr).toContain("hub/apiserver");
     const child = start(`${checkout}bin/fairlead`, ["lab", "logs", "--name", "ecli", "-f", "hub/apiserver"], {
       stdio: ["ignore", "pipe", "ignore"],
@@ -121,6 +121,7 @@ describeOnKernel("the commands of a lab", () => {
       /^LAB +MEMBERS +PROCESSES +AGE +KUBECONFIG\necli +1 +\d+ +\d+\w+ +\/.+\/kubeconfig\n$/,
     );
     const other = await output("lab", "status", "--name", "enone");
+    expect(other.exitCode).toBe(2);
     expect(other.stderr).toContain("lab enone does not exist; labs that are up: ecli; create it: ");
     const all = await output("lab", "down", "--all");
     expect(all.exitCode).not.toBe(0);
@@ -194,7 +195,7 @@ describeOnKernel("the commands of a lab", () => {
   it("kill and restore reject an unknown target, and list the known ones", async () => {
     for (const verb of ["kill", "restore"]) {
       const odd = await output("lab", verb, "--name", "ecli", "member-1/nothing");
-      expect(odd.exitCode).toBe(1);
+      expect(odd.exitCode).toBe(2);
       expect(odd.stderr).toContain("member-1/lab-controllers");
     }
     expect((await output("lab", "status", "--name", "enone")).stderr).toContain("lab enone does not exist");
