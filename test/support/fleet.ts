@@ -60,7 +60,7 @@ export function testDeps(name: string): RuntimeDeps {
 
 /** Longest wait for anything in these tests. Unit: milliseconds. */
 export const PATIENCE_MS = 20_000;
-/** All members join at once, and each creates an authority and keys, which takes time on a busy machine. Unit: milliseconds. */
+/** Members join at once, and each creates an authority and keys, which takes time on a busy machine. Unit: milliseconds. */
 const JOIN_PATIENCE_MS = 45_000;
 
 export async function startCluster(
@@ -262,24 +262,23 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     agents.set(name, agent);
     agent.start();
   }
-  await Promise.all(
-    (options.join ?? options.members).map(async (name) =>
-      joinCluster(
-        {
-          name,
-          hub: hub.config,
-          ...defined({ hubServer: await options.hubServerOf?.(name, hub.server.port) }),
-          member: at(members, name).config,
-          heartbeatSeconds: options.heartbeatSeconds?.[name] ?? 1,
-          ...(options.byToken?.includes(name) === true ? { identity: "token" as const } : {}),
-          timeoutMs: JOIN_PATIENCE_MS,
-        },
-        testDeps("join"),
-        // After the reports on the progress of the join.
-        AbortSignal.timeout(JOIN_PATIENCE_MS + 5000),
-      ),
-    ),
-  );
+  const joinMember = async (name: string): Promise<void> => {
+    await joinCluster(
+      {
+        name,
+        hub: hub.config,
+        ...defined({ hubServer: await options.hubServerOf?.(name, hub.server.port) }),
+        member: at(members, name).config,
+        heartbeatSeconds: options.heartbeatSeconds?.[name] ?? 1,
+        ...(options.byToken?.includes(name) === true ? { identity: "token" as const } : {}),
+        timeoutMs: JOIN_PATIENCE_MS,
+      },
+      testDeps("join"),
+      // After the reports on the progress of the join.
+      AbortSignal.timeout(JOIN_PATIENCE_MS + 5000),
+    );
+  };
+  await firstBeforeOthers(options.join ?? options.members, joinMember);
   const held = stack.move();
   return {
     hub,
@@ -302,6 +301,15 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
         );
     },
   };
+}
+
+/** The first installs the definitions of the hub, which others find: at once, each would write them. */
+async function firstBeforeOthers(
+  names: readonly string[],
+  joinMember: (name: string) => Promise<void>,
+): Promise<void> {
+  for (const name of names.slice(0, 1)) await joinMember(name);
+  await Promise.all(names.slice(1).map((it) => joinMember(it)));
 }
 
 function accessOf({ nodeImages, placement, upgradable }: FleetOptions, name: string): ProgramAccess[] {
