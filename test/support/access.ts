@@ -46,12 +46,18 @@ function isOfMember({ namespace, user }: AskedFor, { namespaces, identities }: S
 
 export class AccessLog {
   readonly #byText = new Map<string, AskedFor>();
+  readonly #count = { reads: 0, watches: 0, definitions: 0 };
 
   /** What a server is to be started with. */
   readonly audit: AuditOptions = { write: (line) => this.#read(line) };
 
   all(): readonly AskedFor[] {
     return [...this.#byText.values()];
+  }
+
+  /** How many requests read and watch, and how many write definitions. Others come of themselves: heartbeats, and what follows. */
+  counts(): { readonly reads: number; readonly watches: number; readonly definitions: number } {
+    return { ...this.#count };
   }
 
   /**
@@ -80,9 +86,17 @@ export class AccessLog {
     if (event.stage === "RequestReceived" || event.objectRef === undefined) return;
     if (event.userAgent !== PROGRAM_AGENT) return;
     this.#note(event, event.objectRef, event.verb);
+    this.#add(event, event.objectRef.resource);
     // Server-side apply that makes an object is a creation too, of a known name.
     if (event.verb === "patch" && event.responseStatus?.code === 201)
       this.#note(event, event.objectRef, "create");
+  }
+
+  #add({ stage, verb }: AuditEvent, resource: string): void {
+    // A watch has an event at its end as well.
+    if (verb === "watch") this.#count.watches += stage === "ResponseStarted" ? 1 : 0;
+    else if (verb === "get" || verb === "list") this.#count.reads += 1;
+    else if (INSTALLED_BY_OTHERS.has(resource)) this.#count.definitions += 1;
   }
 
   #note(event: AuditEvent, ref: NonNullable<AuditEvent["objectRef"]>, verb: string): void {
