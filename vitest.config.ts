@@ -30,11 +30,14 @@ const IN_FULL_ONLY = SIZE === "full" ? [] : ["test/lab/faults-{clock,server}.tes
 /** Left to `npm run test:ci`: whole installations, labs in which one thing after the other fails, and the machine afterwards. */
 const IN_CI = [
   "test/chart/{image,install,install-page}.test.ts",
-  "test/lab/{between-nodes,chaos,faults-network,faults-programs,fleet-faults,global-services,mode-change,nat,profile-isolation,upgrade,upgrades-at-once,bad-upgrades}.test.ts",
+  "test/fleet/{absent-fields,embedded-hub,faults,hub-away,hub-move}.test.ts",
+  "test/lab/{bad-upgrades,between-nodes,charts,faults-network,faults-programs,fleet-faults,global-services,mode-change,nat,upgrade}.test.ts",
   "test/release/**/*.test.ts",
 ];
 const TAKEN = SIZE === "ci" ? IN_CI : ["test/{lab,release}/**/*.test.ts"];
-const LEFT = SIZE === "test" ? IN_CI : [];
+/** Left to `npm run test:full` as well: what `IN_CI` has in another form. */
+const IN_FULL = ["test/lab/{chaos,node-killed,profile-isolation,upgrades-at-once}.test.ts"];
+const LEFT = SIZE === "test" ? [...IN_CI, ...IN_FULL] : [];
 /** The flag --exclude of vitest does nothing for projects. */
 const EXCLUDED = process.env["TEST_EXCLUDE"]?.split(" ") ?? [];
 const SETUP = ["scripts/same-chance.ts", "scripts/own-compile-cache.ts"];
@@ -122,7 +125,7 @@ export default defineConfig({
           ...LAB,
           name: "lab",
           include: TAKEN,
-          exclude: [...LEFT, ...ON_MACHINE, ...IN_FULL_ONLY, "test/chart/**"],
+          exclude: [...LEFT, ...ON_MACHINE, ...IN_FULL_ONLY, "test/{chart,fleet}/**"],
           ...(canIsolate ? { pool: isolatedPool } : {}),
         },
       },

@@ -2,6 +2,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Files that take half a minute or more, longest first, for a checkout in which nothing ran yet: the others fill the gaps. */
 const LONG = [
+  "growth/growth",
   "lab/faults-network",
   "lab/faults-programs",
   "lab/chaos",

@@ -8,8 +8,13 @@ const SAMPLED = [
   "--project=integration",
   "--project=lab",
   "--project=lab-machine",
+  "packages/apiserver/test/kubectl",
+  "test/chart/charts",
   "test/fleet/clocks",
+  "test/fleet/hub-move",
+  "test/fleet/join-refused",
   "test/fleet/judge-experiment",
+  "test/fleet/placement-",
   "test/lab/bad-upgrades",
   "test/lab/chaos",
   "test/lab/faults-",
@@ -18,6 +23,8 @@ const SAMPLED = [
   "test/lab/global-services",
   "test/lab/policy-generated",
   "test/lab/policy-names",
+  "test/lab/reboot",
+  "test/lab/upgrades-at-once",
   "test/lab/profile-isolation",
 ];
 

@@ -66,7 +66,7 @@ async function conditionsOf(name: string): Promise<readonly string[]> {
 
 const JUMPS = WHOSE.flatMap((it) => [[it, DAY_MS] as const, [it, -DAY_MS] as const]);
 
-it.each(sampleOf(JUMPS, [0, 3, 5, 7, 8, 10]))(
+it.each(sampleOf(JUMPS, [0, 5, 8]))(
   "a jump of the clock of %s by %d ms makes no member late, and stops no change",
   async (whose, aheadMs) => {
     const before = await Promise.all(["a", "c"].map(conditionsOf));

@@ -281,7 +281,7 @@ const DNS_NAMES = rows("DNS names", HEAD, (text) => attempt(() => parseName(text
 const box = (x: string): unknown =>
   attempt(() => openEnvelope({ metadata: { namespace: "shop", name: "box" }, data: { x } } as KubeObject));
 const ENVELOPES = [
-  ...rows("envelopes", ENVELOPE, box, YAML_TEXTS),
+  ...rows("envelopes", ENVELOPE, box, YAML_TEXTS).map((it) => ({ ...it, isRepeated: true })),
   ...rows("envelopes", ENVELOPE, box, {
     "unknown tags": of("- !a b\n"),
     "an object of JSON": list((at) => `"k${at}":1`, "{", "}"),

@@ -2,6 +2,8 @@ import { type Hostile, numbered, repeated } from "./measure.ts";
 
 export interface Decoder extends Hostile<string | Buffer> {
   readonly run: (input: string | Buffer) => unknown;
+  /** Whether another decoder of the same text has these rows, too: taken by `npm run test:full`. */
+  readonly isRepeated?: boolean;
 }
 
 export const BODY = 3 * 1024 * 1024;

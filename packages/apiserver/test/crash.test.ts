@@ -12,7 +12,7 @@ import { launchProgram, type Program } from "./program.ts";
  *
  * `CRASHES` raises the number of crashes; a crash takes a second.
  */
-const RUNS = Math.max(1, Math.ceil(Number(process.env["CRASHES"] ?? 9) / 3));
+const RUNS = Math.max(1, Math.ceil(Number(process.env["CRASHES"] ?? 3) / 3));
 
 const WRITERS = 6;
 const NAMES_PER_WRITER = 3;
