@@ -5,7 +5,7 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
-import { watching } from "@fairlead/kube/controller/source.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
@@ -61,6 +61,10 @@ export function createUpdateRuns(parts: Parts): Controller {
         watching(informers.updateStrategies, unfinished),
         watching(informers.releaseCatalogs, unfinished),
         watching(informers.clusterUpgrades, unfinished),
+        // All name the same members that the hub has lost.
+        watchingChanges(informers.internalMembers, ({ before, after }) =>
+          sameJson(before?.spec.suspects, after?.spec.suspects) ? [] : unfinished(),
+        ),
         ...watchingUpdateMembers(informers, unfinished),
       ],
     },
