@@ -65,6 +65,29 @@ describe("a CiliumNetworkPolicy", () => {
     expect(refusals).toMatchObject([{ field: "spec.enableDefaultDeny.ingress", effect: "part ignored" }]);
   });
 
+  it("denies nothing by enableDefaultDeny alone, as with Cilium, and says so", () => {
+    for (const lists of [{}, { ingress: [] }, { ingress: null, ingressDeny: [] }]) {
+      const { policies, refusals } = compiled({
+        endpointSelector: {},
+        ...lists,
+        egress: [{}],
+        enableDefaultDeny: { ingress: true },
+      });
+      expect(policies[0]?.ingress).toBeUndefined();
+      expect(policies[0]?.egress?.isDefaultDeny).toBe(true);
+      expect(refusals).toMatchObject([{ field: "spec.enableDefaultDeny.ingress", effect: "part ignored" }]);
+      expect(refusals[0]?.reason).toContain("one empty rule");
+    }
+  });
+
+  it("denies by enableDefaultDeny with an empty rule, or with one that denies", () => {
+    for (const rules of [{ ingress: [{}] }, { ingressDeny: [{ fromEntities: ["world"] }] }])
+      expect(
+        compiled({ endpointSelector: {}, ...rules, enableDefaultDeny: { ingress: true } }).policies[0]
+          ?.ingress?.isDefaultDeny,
+      ).toBe(true);
+  });
+
   it("has no effect without any list of rules", () => {
     const { policies, refusals } = compiled({ endpointSelector: {} });
     expect(policies.flatMap((it) => [it.ingress, it.egress]).filter((it) => it !== undefined)).toEqual([]);

@@ -106,17 +106,24 @@ function directionOf(
   const { path, draft } = context;
   const denies = partsAt(fields, path, `${way}Deny`) ?? [];
   const allows = partsAt(fields, path, way) ?? [];
-  const isDefaultDeny = defaultDeny(fields, way, context) ?? denies.length + allows.length > 0;
+  const hasRules = denies.length + allows.length > 0;
+  const asked = defaultDeny(fields, way, context);
+  // As Cilium has it: what a policy enables by default is a matter of its rules of that direction.
+  const isDefaultDeny = hasRules && asked !== false;
   const rules = [
     ...denies.flatMap((it) => rulesOf(it, peerContext(way, true, context))),
     ...allows.flatMap((it) => rulesOf(it, peerContext(way, false, context))),
   ];
   if (isDefaultDeny || rules.length > 0) return { isDefaultDeny, rules };
-  if (isPresent(fields[way]) || isPresent(fields[`${way}Deny`]))
+  const says = (field: string, why: string): void =>
     draft.refuse("part ignored")(
-      `${path}.${way}`,
-      "An empty list says nothing. To deny by default, write a list with one empty rule.",
+      `${path}.${field}`,
+      `${why} To deny by default, write a list with one empty rule.`,
     );
+  if (!hasRules && asked === true)
+    says(`enableDefaultDeny.${way}`, `Without a rule in ${way} or ${way}Deny it says nothing.`);
+  else if (isPresent(fields[way]) || isPresent(fields[`${way}Deny`]))
+    says(way, "An empty list says nothing.");
   return undefined;
 }
 

@@ -51,7 +51,7 @@ function specVerdict(spec: CiliumPolicySpec, context: Context): CiliumVerdict | 
   return {
     isDenied: denies.some((rule) => doesMatch(rule, context)),
     isAllowed: allows.some((rule) => doesMatch(rule, context)),
-    isIsolated: spec.enableDefaultDeny?.[way] ?? denies.length + allows.length > 0,
+    isIsolated: denies.length + allows.length > 0 && spec.enableDefaultDeny?.[way] !== false,
   };
 }
 
