@@ -262,7 +262,7 @@ describeOnKernel("a lab whose members are behind NAT", () => {
       (it) => it.match(/1\/1 +\d\/\d$/gm)?.length === MEMBERS.length,
     );
     expect(await canPing(nodePlace("member-2"), uplink("hub").v6)).toBe(true);
-    await lab.lab("up", ["--members", "3", "--nodes", "1", "--topology", "nat"]);
+    await lab.lab("up");
     expect(await sender.seenBy(uplink("hub").v4, 4103)).toBe(before);
   });
 
@@ -295,7 +295,7 @@ describeOnKernel("a lab whose members are behind NAT", () => {
       expect((await lab.lab("status")).stdout).toMatch(/^member-1 +mtu 1400, delay 80 ms$/m);
       expect((await lab.lab("kill", ["member-1/wire"])).stdout).toContain("is dead");
       expect((await ping(["-c", "1", "-W", "1"])).received).toBe(0);
-      await lab.lab("up", ["--members", "3", "--nodes", "1", "--topology", "nat"]);
+      await lab.lab("up");
       await until(
         "the wire is back",
         () => ping(["-c", "1"]),

@@ -38,7 +38,9 @@ export function command(): Command {
     .option("--network-policy", "with topology flat, too, run fairlead node, which enforces network policies")
     .option("--upgrades", "run a program that upgrades clusters as update runs ask")
     .option("--no-fleet", "do not join the clusters to the hub")
-    .action(async (options) => (await import("./up.ts")).up(options));
+    .action(async (options, of) =>
+      (await import("./up.ts")).up(options, (it) => of.getOptionValueSource(it) === "cli"),
+    );
   lab
     .command("down")
     .description("remove a lab completely")

@@ -1,50 +1,28 @@
 import { printText } from "@fairlead/base/print.ts";
-import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { checkMachine } from "@fairlead/lab/machine.ts";
-import { lockLab } from "@fairlead/lab/state.ts";
-import { checkSpec, DEFAULT_SPEC, type ExtraProgram, type LabSpec } from "@fairlead/lab/topology.ts";
+import { labLayout } from "@fairlead/lab/layout.ts";
+import { lockLab, readState } from "@fairlead/lab/state.ts";
+import { checkSpec, DEFAULT_SPEC, type LabSpec } from "@fairlead/lab/topology.ts";
 import { bringUp, type LabUp } from "@fairlead/lab/up.ts";
 import { searchPath } from "@fairlead/base/program/kubectl.ts";
-import { labContext, untilInterrupted } from "./context.ts";
+import { labContext, stateRoot, untilInterrupted } from "./context.ts";
 import { joinMembers } from "./fleet.ts";
-import { NODE_PROGRAM, PARALLEL_PROGRAMS, UPGRADE_PROGRAM } from "./parallel.ts";
+import { type ShapeOptions, specOf } from "./spec.ts";
 import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
 
-interface UpOptions {
-  readonly name: string;
-  readonly members: string;
-  readonly nodes: string;
-  readonly topology: string;
-  readonly nat: string;
-  readonly natUdpSeconds: string;
-  readonly natUdpStreamSeconds: string;
-  readonly ipFamily: string;
-  readonly leaseSeconds: string;
-  readonly kubernetesVersion: string;
+interface UpOptions extends ShapeOptions {
   readonly fleet: boolean;
-  readonly bare?: true | undefined;
-  readonly networkPolicy?: true | undefined;
-  readonly upgrades?: true | undefined;
 }
 
-export async function up(options: UpOptions): Promise<void> {
-  const spec: LabSpec = {
-    name: options.name,
-    members: parseWhole("--members", options.members),
-    nodes: parseWhole("--nodes", options.nodes),
-    // Checked, with all the rest, by checkSpec.
-    topology: options.topology as "flat",
-    nat: options.nat as "mixed",
-    natUdpSeconds: parseWhole("--nat-udp-seconds", options.natUdpSeconds),
-    natUdpStreamSeconds: parseWhole("--nat-udp-stream-seconds", options.natUdpStreamSeconds),
-    ipFamily: options.ipFamily as "dual",
-    leaseSeconds: parseWhole("--lease-seconds", options.leaseSeconds),
-    bare: options.bare === true,
-    release: options.kubernetesVersion as "1.36",
-    extras: extrasOf(options),
-  };
+/** @param isGiven - Whether an option was given, and is not a default. */
+export async function up(
+  options: UpOptions,
+  isGiven: (option: keyof ShapeOptions) => boolean,
+): Promise<void> {
+  const found = readState(labLayout(stateRoot(), options.name))?.topology.spec;
+  const spec = specOf(options, isGiven, found);
   checkSpec(spec);
   checkMachine(searchPath(), spec.topology);
   if (await inOwnNamespace("start it")) return;
@@ -60,11 +38,6 @@ export async function up(options: UpOptions): Promise<void> {
       : `  export KUBECONFIG=${lab.layout.kubeconfig}`,
   );
   if (options.fleet && !spec.bare) printText("  fairlead status --hub-context hub    # shows the fleet");
-}
-
-function extrasOf({ topology, networkPolicy, upgrades }: UpOptions): readonly ExtraProgram[] {
-  const network = topology === "nat" ? PARALLEL_PROGRAMS : networkPolicy === true ? [NODE_PROGRAM] : [];
-  return [...network, ...(upgrades === true ? [UPGRADE_PROGRAM] : [])];
 }
 
 async function bringUpOrSayWhatToDo(
