@@ -61,8 +61,8 @@ async function cut(netns: string, rule: (side: "in" | "out") => string): Promise
 const nodeOf = (lab: TestLab, node: string): string => lab.layout.netnsOf(nodeNetns({ name: node }));
 const siteOf = (lab: TestLab, member: string): string => lab.layout.netnsOf(siteNetns(lab.cluster(member)));
 
-async function killTunnels(lab: TestLab): Promise<void> {
-  const netns = nodeOf(lab, "member-2-node-1");
+async function killTunnels(lab: TestLab, node: string): Promise<void> {
+  const netns = nodeOf(lab, node);
   for (const pid of (await pidsByNetns([netns])).get(netns) ?? []) {
     const { stdout } = await exec("cat", [`/proc/${pid}/comm`], { allowFailure: true });
     if (stdout.trim() === "wireguard-go") process.kill(pid, "SIGKILL");
@@ -78,7 +78,16 @@ let rotations = 0;
 
 const FAULTS: readonly Fault[] = [
   { name: "nothing (direct)", to: "member-2", begin: async () => {} },
-  { name: "tunnel processes of a gateway killed", to: "member-2", begin: killTunnels },
+  {
+    name: "WireGuard of a gateway killed",
+    to: "member-2",
+    begin: (lab) => killTunnels(lab, "member-2-node-1"),
+  },
+  {
+    name: "WireGuard of the client's node, a gateway, killed",
+    to: "member-2",
+    begin: (lab) => killTunnels(lab, "member-1-node-2"),
+  },
   {
     name: "gateway node cut",
     to: "member-2",
@@ -162,7 +171,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   print(results);
 }
 
-/** @returns The fleet address of the server of each member. */
+/** @returns The fleet addresses of the server of each member, in both families. */
 async function prepare(lab: TestLab): Promise<ReadonlyMap<string, string>> {
   const name = { namespace: "work", name: "server" };
   for (const member of MEMBERS) {
@@ -196,11 +205,11 @@ async function prepare(lab: TestLab): Promise<ReadonlyMap<string, string>> {
       async () => {
         const { uid } = (await client.get(PODS, objectKey("work", "server"))).metadata;
         const blocks = (await client.list(ADDRESS_BLOCKS, { namespace: FLEET_SYSTEM_NAMESPACE })).items;
-        return blocks.flatMap((it) => it.status?.allocations ?? []).find((it) => it.podUID === uid)?.ipv4;
+        return blocks.flatMap((it) => it.status?.allocations ?? []).find((it) => it.podUID === uid);
       },
       (it) => it !== undefined,
     );
-    addresses.set(member, address ?? "");
+    addresses.set(member, `${address?.ipv4},${address?.ipv6}`);
   }
   return addresses;
 }

@@ -1,6 +1,6 @@
 /**
  * In a pod: datagrams at 1 kHz over several flows, and TCP connections that exchange a byte all the time, with the server of
- * `server.ts`. Prints what was lost. Arguments: address of the server, seconds.
+ * `server.ts`, in all of its families in turn. Prints what was lost. Arguments: addresses of the server, seconds.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { connect } from "node:net";
@@ -14,21 +14,23 @@ const TCP_EVERY_MS = 5;
 /** For answers to the last datagrams. Unit: milliseconds. */
 const LAST_MS = 2000;
 
-const [address = "", seconds = "10"] = process.argv.slice(2);
+const [list = "", seconds = "10"] = process.argv.slice(2);
+const addresses = list.split(",");
+const addressOf = (flow: number): string => addresses[flow % addresses.length] ?? "";
 const total = Number(seconds) * 1000;
 const sentAt = new Float64Array(total);
 const isAnswered = new Uint8Array(total);
 let sent = 0;
 
-const sockets: Socket[] = Array.from({ length: FLOWS }, () => {
-  const socket = createSocket("udp4");
+const sockets: Socket[] = Array.from({ length: FLOWS }, (_, flow) => {
+  const socket = createSocket(addressOf(flow).includes(":") ? "udp6" : "udp4");
   socket.on("error", () => {});
   socket.on("message", (bytes) => (isAnswered[bytes.readUInt32BE(0)] = 1));
   return socket;
 });
 
-const connections = Array.from({ length: CONNECTIONS }, () => {
-  const socket = connect({ host: address, port: PORT, noDelay: true });
+const connections = Array.from({ length: CONNECTIONS }, (_, flow) => {
+  const socket = connect({ host: addressOf(flow), port: PORT, noDelay: true });
   const state = { isOpen: false, longestMs: 0, lastMs: performance.now() };
   const note = (): void => {
     const now = performance.now();
@@ -58,7 +60,7 @@ await new Promise<void>((resolve) => {
       const bytes = Buffer.alloc(64);
       bytes.writeUInt32BE(sent, 0);
       sentAt[sent] = performance.now();
-      sockets[sent % FLOWS]?.send(bytes, PORT, address, () => {});
+      sockets[sent % FLOWS]?.send(bytes, PORT, addressOf(sent % FLOWS), () => {});
     }
     if (sent < total) return;
     clearInterval(timer);

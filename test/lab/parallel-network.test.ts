@@ -1,7 +1,7 @@
 /** The parallel network: members with equal addresses behind NAT, connected by gateways. */
 
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -17,10 +17,10 @@ import { eventually, until } from "../support/waiting.ts";
 import { runningPid } from "@fairlead/lab/processes.ts";
 import { nodeNetns, siteNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
-import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { PROBES, type Result } from "@fairlead/fleet/cli/verify/probes.ts";
 import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
+import { commandOf, wireguardProcesses, wireguardProcessesOf } from "./parallel-lab.ts";
 import { clientPod, udpClientScript, udpServer, vipsOf } from "./virtual-ips.ts";
 import { echoDeployment, KINDS, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
 import { isFull } from "../support/sample.ts";
@@ -485,10 +485,7 @@ describeOnKernel("a parallel network", () => {
   it("replaces the processes of a gateway's tunnels that died, and carries packets again", async () => {
     const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
     const netns = lab.layout.netnsOf("member-2-node-1");
-    const tunnelProcessesOf = async (): Promise<readonly number[]> => {
-      const inNode = new Set((await pidsByNetns([netns])).get(netns));
-      return tunnelProcesses().filter((it) => inNode.has(it));
-    };
+    const tunnelProcessesOf = () => wireguardProcessesOf(lab, netns);
     const pids = await tunnelProcessesOf();
     expect(pids).not.toEqual([]);
     for (const pid of pids) process.kill(pid, "SIGKILL");
@@ -505,8 +502,26 @@ describeOnKernel("a parallel network", () => {
     );
   });
 
+  it("has a way over the other gateway while the agent of a gateway and all of its tunnels are dead", async () => {
+    const { ipv4, ipv6 } = await fleetAddressOf("member-2", ECHO.name);
+    const { spec } = await (await lab.client("member-1")).get(PODS, objectKey("work", "client"));
+    const agent = `member-1/${found(spec?.nodeName).replace("member-1-", "")}/node`;
+    const netns = lab.layout.netnsOf(found(spec?.nodeName));
+    await lab.lab("kill", [agent]);
+    const tunnels = (await wireguardProcessesOf(lab, netns)).filter((it) => commandOf(it).includes("fl-wg"));
+    expect(tunnels).not.toEqual([]);
+    for (const pid of tunnels) process.kill(pid, "SIGKILL");
+    for (const address of [ipv4, `[${ipv6}]`])
+      await until(
+        `the pod of member-2 answers at ${address}`,
+        () => lab.inPod("member-1", CLIENT, `curl -s -g -m 1 -o /dev/null http://${address}:8080/; echo $?`),
+        (it) => it.trim() === "0",
+      );
+    await lab.lab("restore", [agent]);
+  });
+
   it("starts tunnels again whose processes were killed, with their routes", async () => {
-    const killed = tunnelProcesses();
+    const killed = wireguardProcesses(lab);
     for (const pid of killed) process.kill(pid, "SIGKILL");
     const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
     await until(
@@ -514,7 +529,7 @@ describeOnKernel("a parallel network", () => {
       () => lab.inPod("member-1", CLIENT, `curl -s -m 1 -o /dev/null http://${ipv4}:8080/; echo $?`),
       (it) => it.trim() === "0",
     );
-    expect(tunnelProcesses().filter((it) => killed.includes(it))).toEqual([]);
+    expect(wireguardProcesses(lab).filter((it) => killed.includes(it))).toEqual([]);
   });
 
   it("gives all pods a fleet address if the profile asks for it, and takes the address of those that need none", async () => {
@@ -639,18 +654,3 @@ describeOnKernel("a parallel network", () => {
     );
   });
 });
-
-/** Of this lab. */
-function tunnelProcesses(): readonly number[] {
-  const textOf = (pid: string, file: string): string => {
-    try {
-      return readFileSync(`/proc/${pid}/${file}`, "utf8");
-    } catch {
-      return "";
-    }
-  };
-  return readdirSync("/proc")
-    .filter((it) => textOf(it, "cmdline").startsWith("wireguard-go\0"))
-    .filter((it) => textOf(it, "environ").includes(`FAIRLEAD_LAB=${lab.layout.root}\0`))
-    .map(Number);
-}

@@ -89,8 +89,12 @@ function plan(
   });
 }
 
-function way(of: ReturnType<typeof plan>) {
-  const route = of.network.routes.find((it) => it.to === "10.112.8.0/21");
+/** The devices by which a member is reached, or would be without the routes that the kernel prefers. */
+function way(of: ReturnType<typeof plan>, which: "preferred" | "fallback" = "preferred") {
+  const route = of.network.routes.find(
+    (it) => it.to === "10.112.8.0/21" && (it.metric !== undefined) === (which === "fallback"),
+  );
+  if (route === undefined) return undefined;
   const group = of.network.nextHopGroups?.find((it) => it.id === route?.nextHop);
   const ids = group?.members.map((it) => it.id) ?? [route?.nextHop];
   const devices = of.network.nextHops?.filter((it) => ids.includes(it.id)).map((it) => it.device);
@@ -151,6 +155,17 @@ describe("the network of a node's namespace fleet", () => {
     expect(way(plan(0, ["tunnel/b/0/1", "tunnel/b/1/1?"]))).toEqual(["fl-wg01"]);
   });
 
+  it("has a way over the other gateways in both families for when the devices of its tunnels are gone, and no agent makes them", () => {
+    const alive = ["tunnel/b/0/1", "tunnel/b/1/1", "node/a-1/1"];
+    expect(way(plan(0, alive), "fallback")).toEqual(["fl-nodes11"]);
+    expect(way(plan(0, []), "fallback")).toEqual(["fl-nodes11"]);
+    const metrics = plan(0, alive).network.routes.flatMap(({ metric = 0 }) => (metric > 0 ? [metric] : []));
+    // The kernel gives 0 to other routes of IPv4, and 1024 to those of IPv6.
+    expect(metrics).toEqual([2048, 2048]);
+    expect(way(plan(0, ["node/a-1/1"]), "fallback")).toBeUndefined();
+    expect(way(plan(2, ["node/a-0/1"]), "fallback")).toBeUndefined();
+  });
+
   it("uses the newer keys as soon as their tunnels answer, and not before", () => {
     const old = ["tunnel/b/0/1", "tunnel/b/1/1"];
     expect(way(plan(0, old, [1, 2]))).toEqual(["fl-wg01", "fl-wg11"]);
@@ -166,7 +181,9 @@ describe("the network of a node's namespace fleet", () => {
       ["tunnel/b/1/1", 1328],
     ]);
     const mtusOf = (alive: readonly string[]) =>
-      plan(0, alive, [1], mtus).network.routes.flatMap((it) => (it.nextHop === undefined ? [] : [it.mtu]));
+      plan(0, alive, [1], mtus).network.routes.flatMap((it) =>
+        it.nextHop === undefined || it.metric !== undefined ? [] : [it.mtu],
+      );
     expect(mtusOf(both)).toEqual([1328, 1328]);
     expect(mtusOf(["tunnel/b/0/1"])).toEqual([1408, 1408]);
     expect(plan(0, both).targets.map((it) => it.tunnel?.path)).toEqual([

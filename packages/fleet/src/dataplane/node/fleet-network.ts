@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { Route } from "@fairlead/os/iproute/lines.ts";
 import type { NextHopGroup } from "@fairlead/os/iproute/nexthops.ts";
@@ -15,7 +16,8 @@ import type { NodeState } from "./state.ts";
  *
  * A block of another node of the cluster is reached through WireGuard between the nodes; the blocks of other members are on a gateway
  * reached through its tunnels, and elsewhere through the gateways. A way whose other end does not answer is left out while another is
- * there. A gateway without a living tunnel to a member sends its packets to the other gateways of the cluster.
+ * there. A gateway without a living tunnel to a member sends its packets to the other gateways of the cluster; so does one whose tunnels
+ * have lost their devices, until its agent has made them again.
  */
 
 /**
@@ -34,6 +36,11 @@ const DEVICES_OF_KIND = 8;
  * priorities look up marks in tables of the same number. The kernel passes the mark on to its answer (ip-sysctl, fwmark_reflect).
  */
 export const RULE_PRIORITIES = [11_200, 11_299] as const;
+/**
+ * Of the routes that count when the devices of a gateway's own tunnels are gone, with the routes over them, and its agent does not run: more
+ * than the kernel gives by itself (0, and 1024 in IPv6).
+ */
+const FALLBACK_METRIC = 2048;
 /** Parts into which flows are hashed: a flow stays where it is when another way comes or goes. */
 const RESILIENT = { buckets: 64, idleSeconds: 30 };
 
@@ -174,12 +181,24 @@ function planRemote(view: FleetNetworkView, nodes: ReadonlyMap<string, NodePeer>
     prefixes: readonly string[],
     numbers: readonly number[],
     targets: readonly string[],
+    metric?: number,
   ): void => {
     const nextHop = nextHopOf([...new Set(numbers)], groups);
     // One for all, because any of them may carry a flow. That of the device is named, too: a route over a next-hop object takes
     // the metrics of another route over it where it has none (linux: fib_find_info_nh).
     const mtu = Math.min(...targets.map((it) => stateOf(it).mtu ?? TUNNEL_MTU));
-    routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop, mtu })));
+    routes.push(...prefixes.map((to) => ({ to, hops: [], nextHop, mtu, ...defined({ metric }) })));
+  };
+  const throughOthers = (prefixes: readonly string[], metric?: number): void => {
+    const living = gateways.filter((it) => stateOf(nodeTarget(it)).isAlive);
+    const used = living.length > 0 ? living : gateways;
+    if (used.length > 0)
+      route(
+        prefixes,
+        used.map((it) => it.number),
+        used.map((it) => nodeTarget(it)),
+        metric,
+      );
   };
   const byCluster = Map.groupBy(pairs, (it) => it.remote.cluster);
   for (const [cluster, block] of state.members) {
@@ -197,14 +216,8 @@ function planRemote(view: FleetNetworkView, nodes: ReadonlyMap<string, NodePeer>
         used.map((it) => tunnelNumber(it.plane, it.epoch)),
         used.map((it) => tunnelTarget(it)),
       );
-    } else if (gateways.length > 0) {
-      const used = through.length > 0 ? through : gateways;
-      route(
-        prefixes,
-        used.map((it) => it.number),
-        used.map((it) => nodeTarget(it)),
-      );
-    }
+      throughOthers(prefixes, FALLBACK_METRIC);
+    } else throughOthers(prefixes);
   }
   return { routes, groups: [...groups.values()] };
 }
