@@ -2,17 +2,12 @@ import { describe, expect, it } from "vitest";
 import { parseAddress } from "@fairlead/base/netaddr/address.ts";
 import { parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import {
-  ACCEPTED_NODE_RANGES,
-  GRANTED_CIDRS_ANNOTATION,
-  NODE_RANGES,
-  SERVICE_RANGES,
-} from "#api/fairlead.dev/names.ts";
+import { CLUSTER_UID_ANNOTATION, GRANTED_CIDRS_ANNOTATION, NODE_RANGES } from "#api/fairlead.dev/names.ts";
 import type { GatewayCandidate } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { candidateChecks, judgeCandidates } from "./gateway-candidates.ts";
+import { candidateCheck, judgeCandidates, reachableCandidates } from "./gateway-candidates.ts";
 
 const NETWORK = ["10.112.0.0/12", "fd12:3456:789a::/48"].map((it) => parsePrefix(it));
-const HUB = [parseAddress("10.84.0.1"), parseAddress("fd00:84::1")];
+const HUB = { servers: [parseAddress("10.84.0.1"), parseAddress("fd00:84::1")], uid: "uid-of-hub" };
 
 function member(name: string, annotations: Record<string, string>, nodes = ""): MemberCluster {
   const properties = { [NODE_RANGES]: { value: nodes, observationTime: "2026-01-01T00:00:00Z" } };
@@ -27,7 +22,7 @@ const candidate = (address: unknown, more: object = {}): GatewayCandidate =>
 
 describe("candidates", () => {
   const judge = (of: readonly GatewayCandidate[]) =>
-    judgeCandidates(of, candidateChecks([], HUB)("m", NETWORK));
+    judgeCandidates(of, candidateCheck(undefined, HUB, NETWORK));
 
   it("that lead nowhere, to many hosts or into the network itself are left out, and so are repeated ones", () => {
     const good = [candidate("192.168.1.1"), candidate("8.8.8.8", { basePort: 1024 }), candidate("2600::1")];
@@ -66,67 +61,47 @@ describe("candidates", () => {
   });
 });
 
-describe("a member's candidates at hosts of others", () => {
-  const a = member(
-    "a",
-    { [SERVICE_RANGES]: "10.96.0.0/12,fd00:96::/112", [ACCEPTED_NODE_RANGES]: "192.168.7.0/24,fd00:7::/64" },
-    "192.168.7.0/24,fd00:7::/64",
+describe("a candidate at the hub's API server", () => {
+  const faultOf = (text: string, self: MemberCluster): string | undefined =>
+    candidateCheck(self, HUB, NETWORK)(parseAddress(text));
+
+  it.each(["10.84.0.1", "fd00:84::1"])(
+    "such as %s is left out, with the reason and the remedy, whatever nodes the agent reports",
+    (address) => {
+      const liar = member("m", { [CLUSTER_UID_ANNOTATION]: "another" }, "10.84.0.0/24,fd00:84::/64");
+      expect(faultOf(address, liar)).toContain("is the hub's API server");
+      expect(faultOf(address, liar)).toContain(GRANTED_CIDRS_ANNOTATION);
+    },
   );
-  const faultOf = (text: string, self: MemberCluster = member("m", {})): string | undefined =>
-    candidateChecks([a, self], HUB)("m", NETWORK)(parseAddress(text));
 
   it.each([
-    ["10.84.0.1", "the hub's API server"],
-    ["fd00:84::1", "the hub's API server"],
-    ["10.96.0.1", "the Services of member a"],
-    ["fd00:96::1", "the Services of member a"],
-    ["192.168.7.9", "the nodes of member a"],
-    ["fd00:7::9", "the nodes of member a"],
-  ])("such as %s are left out, with the reason and the remedy", (address, reason) => {
-    expect(faultOf(address)).toContain(reason);
-    expect(faultOf(address)).toContain(GRANTED_CIDRS_ANNOTATION);
-    expect(faultOf(address, member("m", {}, "10.0.0.0/24"))).toContain(reason);
+    ["a node of the hub's own cluster, as join found", { [CLUSTER_UID_ANNOTATION]: "uid-of-hub" }],
+    ["where an administrator granted the network", { [GRANTED_CIDRS_ANNOTATION]: "10.84.0.0/24" }],
+  ])("is used if it is %s", (_what, annotations) => {
+    expect(faultOf("10.84.0.1", member("m", annotations))).toBeUndefined();
   });
 
-  it("stay left out when its agent reports nodes where Services or the hub's API server are", () => {
-    const liar = member("m", {}, "10.96.0.0/24,10.84.0.0/24");
-    expect(faultOf("10.96.0.1", liar)).toContain("Services of member a");
-    expect(faultOf("10.84.0.1", liar)).toContain("API server");
+  it("is left out of members without a UID where that of the hub is unknown", () => {
+    const check = candidateCheck(member("m", {}), { ...HUB, uid: undefined }, NETWORK);
+    expect(check(parseAddress("10.84.0.1"))).toContain("API server");
   });
+});
 
-  it("are not what it only reports of itself, so that it keeps no member's candidates from others", () => {
-    const liar = member("l", {});
-    const properties = Object.fromEntries(
-      [NODE_RANGES, SERVICE_RANGES].map((it) => [
-        it,
-        { value: "0.0.0.0/0,::/0", observationTime: "2026-01-01T00:00:00Z" },
-      ]),
-    );
-    const check = candidateChecks([{ ...liar, status: { properties } }, member("m", {})], HUB)("m", NETWORK);
-    for (const it of ["192.168.7.1", "8.8.8.8", "2600::1"]) expect(check(parseAddress(it))).toBeUndefined();
-  });
+describe("candidates of another cluster", () => {
+  const places = {
+    services: [parsePrefix("10.96.0.0/12"), parsePrefix("fd00:96::/112")],
+    hosts: new Set(["192.168.7.9", "fd00:7::9"].map((it) => parseAddress(it))),
+  };
 
-  it.each([
-    ["a NAT's public address", "8.8.8.8", member("m", {})],
-    ["its own node, in an underlay of its own", "192.168.9.1", member("m", {}, "192.168.9.0/24")],
-    ["its own node, in a network with nodes of others", "192.168.7.9", member("m", {}, "192.168.7.0/24")],
-    ["its own node, before its agent reports any", "192.168.9.1", member("m", {})],
-    [
-      "what an administrator granted",
-      "10.96.0.1",
-      member("m", { [GRANTED_CIDRS_ANNOTATION]: "10.96.0.1/32" }),
-    ],
-    [
-      "a node of the hub's own cluster that an administrator granted",
-      "10.84.0.1",
-      member("m", { [GRANTED_CIDRS_ANNOTATION]: "10.84.0.0/24" }),
-    ],
-    [
-      "its nodes' network, which the hub accepted before",
-      "10.96.0.9",
-      member("m", { [ACCEPTED_NODE_RANGES]: "10.96.0.0/24" }),
-    ],
-  ])("do not include %s", (_what, address, self) => {
-    expect(faultOf(address, self)).toBeUndefined();
+  it.each(["10.96.0.10", "fd00:96::a", "192.168.7.9", "fd00:7::9", "no address"])(
+    "at this cluster's own Services, nodes and API server, such as %s, are left out here",
+    (address) => {
+      expect(reachableCandidates([candidate(address)], places)).toEqual([]);
+    },
+  );
+
+  it("are used in the networks of this cluster's nodes, such as a NAT's outside in a shared underlay", () => {
+    const shared = [candidate("192.168.7.50"), candidate("fd00:7::50"), candidate("8.8.8.8")];
+    expect(reachableCandidates(shared, places)).toEqual(shared);
   });
 });

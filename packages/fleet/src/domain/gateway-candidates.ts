@@ -1,19 +1,14 @@
-import { familyOf, type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { containsAddress, formatPrefix, type Prefix, prefixOf } from "@fairlead/base/netaddr/prefix.ts";
+import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { containsAddress, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import { isSpecialPurpose } from "@fairlead/base/netaddr/special-purpose.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import {
-  ACCEPTED_NODE_RANGES,
-  GRANTED_CIDRS_ANNOTATION,
-  NODE_RANGES,
-  SERVICE_RANGES,
-} from "#api/fairlead.dev/names.ts";
+import { CLUSTER_UID_ANNOTATION, GRANTED_CIDRS_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { GatewayCandidate } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { shown } from "./formats.ts";
 import { isBasePort } from "./gateway.ts";
-import { grantedRanges, listedRanges } from "./ranges.ts";
+import { grantedRanges } from "./ranges.ts";
 
-/** The addresses at which other gateways may try to reach one, so that they probe no hosts of others. Pure. */
+/** The addresses at which other gateways may try to reach one. Pure. */
 
 const TYPES = new Set(["private", "public", "reflexive"]);
 
@@ -53,68 +48,53 @@ export function judgeCandidates(
   };
 }
 
+/** The hub, as far as gateways may be there. */
+export interface HubPlace {
+  /** Addresses of its API server. */
+  readonly servers: readonly IpAddress[];
+  /** UID of the namespace kube-system of its cluster; undefined if unknown. */
+  readonly uid: string | undefined;
+}
+
 /**
- * Nodes of members may share a network, and networks of members may overlap: a member's own nodes are allowed in the networks
- * of others' nodes. Networks of Services and the hub's API server have nodes only where an administrator or the hub says so.
+ * Members may share an underlay, be behind one NAT, or have the same private networks: an address in a network of another member says
+ * nothing. Only the hub's API server has no gateways but those of its own cluster, which `join` found there, and where an administrator
+ * says so. Each member leaves out those that are its own places, and asks strange addresses seldom.
  *
- * @param members - All of the fleet: they may share an underlay, whatever their profiles.
- * @param hub - Addresses of the hub's API server.
- * @returns By member and the prefixes of its parallel network.
+ * @param network - The prefixes of the member's parallel network.
  */
-export function candidateChecks(
-  members: Iterable<MemberCluster>,
-  hub: readonly IpAddress[],
-): (cluster: string, network: readonly Prefix[]) => CandidateCheck {
-  const all = new Map([...members].map((it) => [it.metadata.name, it]));
-  // What only an agent reports of its Services leaves no candidates of others out.
-  const services = new OwnedRanges(all, SERVICE_RANGES);
-  const nodes = new OwnedRanges(all, ACCEPTED_NODE_RANGES);
-  return (cluster, network) => {
-    const { metadata, status } = all.get(cluster) ?? { metadata: { name: cluster } };
-    const { annotations } = metadata;
-    const granted = grantedRanges(annotations?.[GRANTED_CIDRS_ANNOTATION]);
-    const confirmed = [...granted, ...listedRanges(annotations?.[ACCEPTED_NODE_RANGES])];
-    const reported = listedRanges(status?.properties?.[NODE_RANGES]?.value);
-    const faultOf = (address: IpAddress): string | undefined => {
-      const isIn = (ranges: readonly Prefix[]): boolean => ranges.some((it) => containsAddress(it, address));
-      if (isIn(confirmed)) return undefined;
-      if (hub.includes(address)) return "is the hub's API server";
-      const ofServices = services.ownerOf(address);
-      if (ofServices !== undefined) return `is in the network of the Services of member ${ofServices}`;
-      const ofNodes = nodes.ownerOf(address);
-      if (ofNodes !== undefined && !isIn(reported))
-        return `is in a network of the nodes of member ${ofNodes}`;
-      return undefined;
-    };
-    return (address) => {
-      if (isSpecialPurpose(address)) return "is a special-purpose address";
-      if (network.some((it) => containsAddress(it, address))) return "is a fleet address";
-      const fault = faultOf(address);
-      return fault === undefined
-        ? undefined
-        : `${fault} (if gateways are there, add it to the annotation ${GRANTED_CIDRS_ANNOTATION} of the MemberCluster)`;
-    };
+export function candidateCheck(
+  member: MemberCluster | undefined,
+  hub: HubPlace,
+  network: readonly Prefix[],
+): CandidateCheck {
+  const annotations = member?.metadata.annotations;
+  const isHub = hub.uid !== undefined && annotations?.[CLUSTER_UID_ANNOTATION] === hub.uid;
+  const granted = grantedRanges(annotations?.[GRANTED_CIDRS_ANNOTATION]);
+  const servers = isHub ? [] : hub.servers;
+  return (address) => {
+    if (isSpecialPurpose(address)) return "is a special-purpose address";
+    if (network.some((it) => containsAddress(it, address))) return "is a fleet address";
+    if (!servers.includes(address) || granted.some((it) => containsAddress(it, address))) return undefined;
+    return `is the hub's API server (if a gateway is there, add it to the annotation ${GRANTED_CIDRS_ANNOTATION} of the MemberCluster)`;
   };
 }
 
-/** Ranges by their lengths: a look-up costs one step for each length, however many members there are. */
-class OwnedRanges {
-  readonly #owners = new Map<string, string>();
-  readonly #lengths = { IPv4: new Set<number>(), IPv6: new Set<number>() };
+/** Addresses of a cluster at which there is no gateway of another one. */
+export interface OwnPlaces {
+  readonly services: readonly Prefix[];
+  /** Nodes, and the API server. */
+  readonly hosts: ReadonlySet<IpAddress>;
+}
 
-  constructor(members: ReadonlyMap<string, MemberCluster>, annotation: string) {
-    for (const [name, { metadata }] of members)
-      for (const range of listedRanges(metadata.annotations?.[annotation])) {
-        this.#owners.set(formatPrefix(range), name);
-        this.#lengths[range.family].add(range.length);
-      }
-  }
-
-  ownerOf(address: IpAddress): string | undefined {
-    for (const length of this.#lengths[familyOf(address)]) {
-      const owner = this.#owners.get(formatPrefix(prefixOf(address, length)));
-      if (owner !== undefined) return owner;
-    }
-    return undefined;
-  }
+/** Candidates of another cluster's gateway without those at which this cluster would ask itself. */
+export function reachableCandidates(
+  candidates: readonly GatewayCandidate[],
+  { services, hosts }: OwnPlaces,
+): GatewayCandidate[] {
+  return candidates.filter(({ address: text }) => {
+    const address = tryParseAddress(text);
+    if (address === undefined || hosts.has(address)) return false;
+    return !services.some((it) => containsAddress(it, address));
+  });
 }

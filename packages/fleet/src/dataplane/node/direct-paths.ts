@@ -9,6 +9,7 @@ import type { ControlPorts } from "./control-ports.ts";
 import { wireGuardPort } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { type NodeKeys, headId, type Pair } from "./devices.ts";
 import { type DirectPath, isLivingPath, PROBE_MS } from "./path-choice.ts";
+import { CandidateSearch } from "./candidate-search.ts";
 import { ProbedPaths } from "./probed-paths.ts";
 
 const LATE_MS = 1.5 * PROBE_MS;
@@ -40,6 +41,8 @@ export class DirectPaths implements AsyncDisposable {
   readonly #options: DirectPathsOptions;
   /** By what their keys depend on. */
   readonly #probings = new Map<string, Probing>();
+  /** By cluster. */
+  readonly #searches = new Map<string, CandidateSearch<Probing>>();
   #byPair: ReadonlyMap<string, Probing> = new Map();
   /** By port, epoch and index of the other gateway. */
   #byHead: ReadonlyMap<string, Probing> = new Map();
@@ -69,7 +72,20 @@ export class DirectPaths implements AsyncDisposable {
     this.#byHead = new Map(
       all.map((it) => [headId(it.pair.port, it.pair.epoch, it.pair.remote.index ?? 0), it]),
     );
+    this.#updateSearches(all);
     if (all.length > 0) this.#running ??= this.#run();
+  }
+
+  /** What a member has used up counts when it comes back, too. */
+  #updateSearches(all: readonly Probing[]): void {
+    const nowMs = this.#options.clock.monotonic();
+    const byCluster = Map.groupBy(all, (it) => it.pair.remote.cluster);
+    for (const cluster of byCluster.keys())
+      if (!this.#searches.has(cluster)) this.#searches.set(cluster, new CandidateSearch(nowMs));
+    for (const [cluster, search] of this.#searches) {
+      search.gateways = byCluster.get(cluster) ?? [];
+      if (search.isOver(nowMs)) this.#searches.delete(cluster);
+    }
   }
 
   /** The paths of a pair that answer, and those that failed of late. */
@@ -126,7 +142,7 @@ export class DirectPaths implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    const { clock, onChange } = this.#options;
+    const { clock, isUsed, onChange } = this.#options;
     const { signal } = this.#stop;
     let turnedAtMs = clock.monotonic();
     while (!signal.aborted) {
@@ -137,17 +153,18 @@ export class DirectPaths implements AsyncDisposable {
       for (const probing of this.#probings.values()) {
         if (elapsedMs > LATE_MS) probing.paths.forgive(elapsedMs - PROBE_MS);
         if (probing.paths.judge(now)) isChanged = true;
-        this.#probe(probing, now);
+        for (const endpoint of probing.paths.due(now, (it) => isUsed(probing.pair, it)))
+          this.#probe(probing, endpoint, now);
       }
+      for (const search of this.#searches.values())
+        for (const { gateway, endpoint } of search.due(now)) this.#probe(gateway, endpoint, now);
       if (isChanged) onChange();
       await delay(clock, PROBE_MS, signal).catch(() => {});
     }
   }
 
-  #probe({ pair, prober, paths }: Probing, atMs: number): void {
-    const { ports, isUsed } = this.#options;
-    for (const endpoint of paths.due(atMs, (it) => isUsed(pair, it)))
-      ports.send(pair.port, endpoint, prober.request({ endpoint, atMs }));
+  #probe({ pair, prober }: Probing, endpoint: UdpEndpoint, atMs: number): void {
+    this.#options.ports.send(pair.port, endpoint, prober.request({ endpoint, atMs }));
   }
 }
 

@@ -15,12 +15,19 @@ let used: typeof NEAR | undefined;
 /** Those that answer. */
 let living: readonly (typeof NEAR)[];
 
+/** What is probed now. */
+function asked(isUsed: (it: typeof NEAR) => boolean): readonly (typeof NEAR)[] {
+  const all = [...paths.due(nowMs, (it) => isUsed(it))];
+  for (let next = paths.search(nowMs); next !== undefined; next = paths.search(nowMs)) all.push(next);
+  return all;
+}
+
 /** Turns for so long. @returns When each endpoint was probed. */
 function turn(forMs: number): readonly { readonly atMs: number; readonly address: string }[] {
   const probes: { atMs: number; address: string }[] = [];
   for (const untilMs = nowMs + forMs; nowMs < untilMs; nowMs += PROBE_MS) {
     paths.judge(nowMs);
-    for (const endpoint of paths.due(nowMs, (it) => it === used)) {
+    for (const endpoint of asked((it) => it === used)) {
       probes.push({ atMs: nowMs, address: endpoint.address });
       if (living.includes(endpoint)) paths.answered(endpoint, nowMs, nowMs + RTT_MS);
     }
@@ -109,7 +116,7 @@ describe("a direct path", () => {
       answers[at]?.();
       paths.judge(nowMs);
       const atMs = nowMs;
-      for (const it of paths.due(nowMs, () => at > 50))
+      for (const it of asked(() => at > 50))
         answers[at + rttTurns] = () => paths.answered(it, atMs, atMs + rttTurns * PROBE_MS);
     }
     expect(paths.list()).toMatchObject([{ endpoint: NEAR }]);

@@ -24,6 +24,8 @@ export class ProbedPaths {
   readonly #paths = new Map<string, ProbedPath>();
   #searchMs = SEARCH_MS.first;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
+  /** Candidates that the present search has not come to. */
+  #unasked: UdpEndpoint[] = [];
 
   /** @param before - Paths of the same gateway: however often it has another key, it is not searched for more often. */
   constructor(before?: ProbedPaths) {
@@ -77,22 +79,39 @@ export class ProbedPaths {
     return isAny;
   }
 
-  /** What is probed now: a path that answers is kept, whatever candidates the other gateway names. */
+  /** The paths that are probed now: one that answers is kept, whatever candidates the other gateway names. */
   due(nowMs: number, isUsed: (endpoint: UdpEndpoint) => boolean): readonly UdpEndpoint[] {
-    const living = [...this.#paths.values()].filter((it) => it.answers > 0);
-    const due = living.filter((it) => nowMs - it.probedAtMs >= intervalMs(it, nowMs, isUsed) - PROBE_MS / 2);
+    const due = this.#living().filter(
+      (it) => nowMs - it.probedAtMs >= intervalMs(it, nowMs, isUsed) - PROBE_MS / 2,
+    );
     for (const path of due)
       this.#paths.set(idOf(path.endpoint), {
         ...path,
         probedAtMs: nowMs,
         silentSinceMs: path.silentSinceMs ?? nowMs,
       });
-    const endpoints = due.map((it) => it.endpoint);
-    if (nowMs - this.#searchedAtMs < this.#searchMs) return endpoints;
-    this.#searchedAtMs = nowMs;
-    this.#searchMs = Math.min(2 * this.#searchMs, SEARCH_MS.longest);
-    const isLiving = (it: UdpEndpoint): boolean => living.some((path) => isSameEndpoint(path.endpoint, it));
-    return [...endpoints, ...this.candidates.filter((it) => !isLiving(it))];
+    return due.map((it) => it.endpoint);
+  }
+
+  /** The next candidate, of those that do not answer, that is due; undefined: none is. */
+  search(nowMs: number): UdpEndpoint | undefined {
+    if (this.#unasked.length === 0 && nowMs - this.#searchedAtMs >= this.#searchMs) {
+      this.#searchedAtMs = nowMs;
+      this.#searchMs = Math.min(2 * this.#searchMs, SEARCH_MS.longest);
+      this.#unasked = [...this.candidates];
+    }
+    for (let next = this.#unasked.shift(); next !== undefined; next = this.#unasked.shift())
+      if (this.#isSilentCandidate(next)) return next;
+    return undefined;
+  }
+
+  #isSilentCandidate(endpoint: UdpEndpoint): boolean {
+    const isSame = (it: UdpEndpoint): boolean => isSameEndpoint(it, endpoint);
+    return this.candidates.some(isSame) && !this.#living().some((it) => isSame(it.endpoint));
+  }
+
+  #living(): readonly ProbedPath[] {
+    return [...this.#paths.values()].filter((it) => it.answers > 0);
   }
 }
 

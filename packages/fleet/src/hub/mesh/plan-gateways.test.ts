@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { candidateChecks } from "#domain/gateway-candidates.ts";
+import { candidateCheck } from "#domain/gateway-candidates.ts";
 import { planGateways } from "./plan-gateways.ts";
 
 const KEYS = Array.from({ length: 6 }, () => {
@@ -29,7 +29,7 @@ const plan = (all: readonly Gateway[], shown: ReturnType<typeof planGateways>["s
     reported: all,
     shown: new Map(shown.map(({ name, spec }) => [name, { metadata: { name }, spec }])),
     networkOf: () => NETWORK,
-    checkOf: candidateChecks([], []),
+    checkOf: (_cluster, network) => candidateCheck(undefined, { servers: [], uid: undefined }, network),
   });
 const names = ({ shown }: ReturnType<typeof planGateways>) => shown.map((it) => it.name).toSorted();
 const reasons = ({ verdicts }: ReturnType<typeof planGateways>) =>

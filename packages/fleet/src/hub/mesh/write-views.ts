@@ -16,7 +16,7 @@ import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { gatewayNames } from "#domain/gateway.ts";
-import { candidateChecks } from "#domain/gateway-candidates.ts";
+import { candidateCheck } from "#domain/gateway-candidates.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -140,11 +140,13 @@ function gatewaysView(
     gatewayNames(cluster).flatMap((name) => store.get(objectKey(mailboxOf(cluster), name)) ?? []),
   );
   const shown = [...store.list()].filter((it) => isViewNamespace(it.metadata.namespace));
+  const uid = informers.namespaces.store.get(objectKey(undefined, "kube-system"))?.metadata.uid;
   return {
     reported: reported.filter((it) => !isDeleting(it)),
     shown: new Map(shown.map((it) => [it.metadata.name, it])),
     networkOf: (cluster) => networks.get(cluster) ?? [],
-    checkOf: candidateChecks(informers.members.store.list(), servers),
+    checkOf: (cluster, network) =>
+      candidateCheck(informers.members.store.get(objectKey(undefined, cluster)), { servers, uid }, network),
   };
 }
 

@@ -2,6 +2,7 @@ import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL, OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import {
   ADDRESS_BLOCKS,
+  type Gateway,
   GATEWAYS,
   MESH_NETWORKS,
   type MeshNetwork,
@@ -9,13 +10,14 @@ import {
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isMoreThanPaths } from "#domain/gateway.ts";
+import { reachableCandidates } from "#domain/gateway-candidates.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
-import { watching } from "@fairlead/kube/controller/source.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Applied, Controller, Informer } from "@fairlead/kube/types.ts";
 import { isParallel, type MeshInformers } from "../fleet-addresses.ts";
 import type { Ranges } from "../membership/ranges.ts";
@@ -23,6 +25,7 @@ import { membershipOf, type Session } from "../session.ts";
 import { ViewSource } from "../view-source.ts";
 import { createMirror } from "./mirror.ts";
 import { followNodes, type Lacking } from "./nodes.ts";
+import { areAddressesChanged, ownPlaces } from "./own-places.ts";
 
 export interface MeshParts {
   readonly session: Session;
@@ -95,12 +98,21 @@ export function createMesh(parts: MeshParts): Controller {
     if (wanted !== undefined && isCopy(wanted)) {
       await applyIfChanged(session.local, of, {
         current,
-        desired: of.plural === MESH_NETWORKS.plural ? networkOf(session, wanted) : copyOf(wanted),
+        desired: planCopy(of, wanted),
         fieldManager: MEMBER_MANAGER,
         events: session.events,
         signal,
       });
     } else if (current !== undefined && isCopy(current)) await session.local.delete(of, at, { signal });
+  }
+
+  function planCopy(of: Resource, wanted: WithSpec): Applied<WithSpec> {
+    if (of.plural === MESH_NETWORKS.plural) return networkOf(session, wanted);
+    const whole = copyOf(wanted);
+    if (of.plural !== GATEWAYS.plural) return whole;
+    const { candidates = [] } = wanted.spec as Gateway["spec"];
+    const places = ownPlaces(session, ranges);
+    return { ...whole, spec: { ...whole.spec, candidates: reachableCandidates(candidates, places) } };
   }
 
   const controller = createController(
@@ -127,6 +139,9 @@ export function createMesh(parts: MeshParts): Controller {
             : [MAILBOX],
         ),
         watching(ranges.nodes, () => [NODES]),
+        watchingChanges(ranges.nodes, (change) =>
+          areAddressesChanged(change) ? parallel.names(GATEWAYS).map((it) => copyKey(GATEWAYS, it)) : [],
+        ),
       ],
     },
     deps,
