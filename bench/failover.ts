@@ -106,6 +106,17 @@ const FAULTS: readonly Fault[] = [
     },
     end: (lab) => nft(siteOf(lab, "member-1"), "delete table inet cut"),
   },
+  {
+    name: "direct path cut one way",
+    to: "member-2",
+    begin: (lab) => {
+      const rule = `iifname "up" ip saddr ${lab.cluster("member-1").uplink?.v4} meta l4proto udp drop`;
+      const chain = "type filter hook prerouting priority -350;";
+      const script = `add table inet cut; add chain inet cut in { ${chain} }; add rule inet cut in ${rule}`;
+      return nft(siteOf(lab, "member-2"), script);
+    },
+    end: (lab) => nft(siteOf(lab, "member-2"), "delete table inet cut"),
+  },
   { name: "nothing (relay)", to: "member-3", begin: async () => {} },
   {
     name: "relay killed",

@@ -36,6 +36,11 @@ const killing = (name: string, target: string): Fault => ({
   end: (lab) => lab.lab("restore", [target]),
 });
 
+function share(isShared: boolean): (lab: TestLab) => Promise<void> {
+  return async (lab) =>
+    annotate(await lab.client(FAILING), SERVICES, HELLO, { "service.cilium.io/shared": String(isShared) });
+}
+
 const FAULTS: readonly Fault[] = [
   { name: "nothing", begin: async () => {}, end: async () => {} },
   killing("API server of a member", `${FAILING}/apiserver`),
@@ -46,6 +51,7 @@ const FAULTS: readonly Fault[] = [
     end: heal,
   },
   killing("a node", `${FAILING}-node-2`),
+  { name: "the Service of a member, no longer shared", begin: share(false), end: share(true) },
   {
     name: "a link that goes up and down every 1.5 s",
     async begin(lab, signal) {
@@ -67,6 +73,8 @@ interface Outcome {
   readonly failed: number;
   /** From the fault to the begin of the last request that failed; 0: none did. Unit: milliseconds. */
   readonly lastMs: number;
+  /** From the fault to the begin of the last request that the failing cluster answered. Unit: milliseconds. */
+  readonly answeredMs: number;
 }
 
 export async function runGlobal({
@@ -124,10 +132,15 @@ async function measure(lab: TestLab, fault: Fault, seconds: number): Promise<Out
   await pause(FAULT_AFTER_MS);
   const faultMs = systemClock.now();
   await fault.begin(lab, AbortSignal.timeout(Math.max(1, seconds * 1000 - FAULT_AFTER_MS - LAST_MS)));
-  const { asked, failures } = JSON.parse(await running) as Requests;
+  const { asked, failures, answeredMs } = JSON.parse(await running) as Requests;
   await fault.end(lab);
   const last = failures.at(-1);
-  return { asked, failed: failures.length, lastMs: last === undefined ? 0 : last - faultMs };
+  return {
+    asked,
+    failed: failures.length,
+    lastMs: last === undefined ? 0 : last - faultMs,
+    answeredMs: (answeredMs[FAILING] ?? faultMs) - faultMs,
+  };
 }
 
 function print(outcomes: ReadonlyMap<Fault, readonly Outcome[]>): void {
@@ -140,6 +153,7 @@ function print(outcomes: ReadonlyMap<Fault, readonly Outcome[]>): void {
     ["REQUESTS", ([, of]) => String(of[0]?.asked)],
     ["FAILED", ([, of]) => spread(of.map((it) => it.failed))],
     ["LAST AFTER MS", ([, of]) => spread(of.map((it) => it.lastMs))],
+    ["IT ANSWERED FOR MS", ([, of]) => spread(of.map((it) => it.answeredMs))],
   ];
   console.log(
     renderTable(

@@ -18,4 +18,6 @@ export interface Requests {
   readonly asked: number;
   /** When those that failed began. Unit: milliseconds since the Unix epoch. */
   readonly failures: readonly number[];
+  /** When the last one began that each cluster answered. Unit: milliseconds since the Unix epoch. */
+  readonly answeredMs: Readonly<Record<string, number>>;
 }
