@@ -185,7 +185,7 @@ describe("a parallel network", () => {
         keys: [{ epoch: 1, publicKey: KEYS[name] }],
         basePort: 31_820,
         candidates: [
-          { type: "private", address: "192.168.7.1" },
+          { type: "private", address: "192.168.70.1" },
           { type: "reflexive", address: "127.0.0.1" },
         ],
       });
@@ -199,7 +199,7 @@ describe("a parallel network", () => {
       node: "n1",
       keys: [{ epoch: 1, publicKey: KEYS.b }],
       basePort: 31_820,
-      candidates: [{ type: "private", address: "192.168.7.1" }],
+      candidates: [{ type: "private", address: "192.168.70.1" }],
     });
     expect(ofA.spec.index).not.toBe(ofB.spec.index);
     const own = await eventuallyOne(
