@@ -99,6 +99,8 @@ export const TRAFFIC_ANNOTATIONS = {
 } as const;
 /** Condition of ServiceExports and InternalServiceExports: what came of these annotations. */
 export const TRAFFIC = "fairlead.dev/Traffic";
+/** Condition of ServiceExports whose Service has no endpoints that requests can be sent to: why. Absent: it has. */
+export const ENDPOINTS = "fairlead.dev/Endpoints";
 /** Annotation of a MemberCluster: new flows go to other clusters. "true", or "hard": even if no other cluster can serve. */
 export const DRAIN_ANNOTATION = "fairlead.dev/drain";
 

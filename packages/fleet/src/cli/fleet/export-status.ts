@@ -1,13 +1,13 @@
 import { clusterOfMailbox, isReservedNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import type {
   EndpointSliceExport,
-  FleetServicePort,
   InternalServiceExport,
   InternalServiceExportSpec,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { readExport } from "#domain/exported-service.ts";
+import { findServed } from "#domain/served.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 
 /** Why no request reaches the endpoints that a cluster exports, from what the hub knows. Pure. */
@@ -59,56 +59,18 @@ function examineExport(object: InternalServiceExport, slices: readonly EndpointS
   return traffic === undefined ? facts : { ...facts, problems: [traffic.message, ...facts.problems] };
 }
 
+const NO_WEIGHT = "weight 0: its endpoints get no new requests; set the weight to 1 or more";
+
 function findEndpoints(
   { ports = [], weight }: Partial<InternalServiceExportSpec>,
   slices: readonly EndpointSliceExport[],
 ): ExportFacts {
-  const all = countBy(slices, () => true);
-  if (all === 0)
-    return unused("no endpoints: no pod matches the selector of the Service, or it has 0 replicas");
-  const ready = countBy(slices, isReady);
-  if (ready === 0)
-    return unused(`0 of ${all} endpoints are ready: its pods fail their readiness probes, or start or end`);
-  const without = ports.filter((port) => !slices.some((it) => hasPort(it, port)));
-  const problems = without.map((it) => `no endpoint has port ${showPort(it)}: ${whyNoPort(it)}`);
-  if (weight === 0)
-    return unused(...problems, "weight 0: its endpoints get no new requests; set the weight to 1 or more");
-  const isServed = ports.length === 0 || without.length < ports.length;
-  return { usable: isServed ? ready : 0, problems };
-}
-
-function unused(...problems: readonly string[]): ExportFacts {
-  return { usable: 0, problems };
-}
-
-function isReady({ conditions }: EndpointSliceExport["spec"]["endpoints"][number]): boolean {
-  return conditions?.ready !== false;
-}
-
-/** The larger of both families: a dual-stack pod is in a slice of each. */
-function countBy(slices: readonly EndpointSliceExport[], counts: typeof isReady): number {
-  const families = Map.groupBy(slices, (it) => it.spec.addressType);
-  const sums = [...families.values()].map((own) =>
-    own.reduce((sum, it) => sum + it.spec.endpoints.filter(counts).length, 0),
+  const { usable, problems } = findServed(
+    { ports },
+    slices.map((it) => it.spec),
   );
-  return Math.max(0, ...sums);
-}
-
-function hasPort({ spec }: EndpointSliceExport, { name = "", protocol = "TCP" }: FleetServicePort): boolean {
-  return (
-    spec.endpoints.some(isReady) &&
-    (spec.ports ?? []).some((it) => (it.name ?? "") === name && (it.protocol ?? "TCP") === protocol)
-  );
-}
-
-function showPort({ name, protocol = "TCP", port }: FleetServicePort): string {
-  return name === undefined || name === "" ? `${protocol}/${port}` : `${name} (${protocol}/${port})`;
-}
-
-function whyNoPort({ targetPort }: FleetServicePort): string {
-  return typeof targetPort === "string"
-    ? `its targetPort ${targetPort} is not the name of a port of the pods`
-    : "its targetPort is not a port of the pods";
+  const messages = problems.map((it) => it.message);
+  return weight === 0 ? { usable: 0, problems: [...messages, NO_WEIGHT] } : { usable, problems: messages };
 }
 
 export interface AbsentNamespace {

@@ -178,7 +178,7 @@ describe("an export that gets no requests", () => {
       },
     ],
     [
-      "0 of 2 endpoints are ready: its pods fail their readiness probes, or start or end",
+      "no endpoint is ready: the pods fail their readiness probes, or start or end",
       (it) => {
         for (const { spec } of it.sliceExports)
           for (const endpoint of spec.endpoints) endpoint.conditions = { ready: false };

@@ -1,4 +1,4 @@
-import { GLOBAL_SERVICE, TRAFFIC } from "#api/fairlead.dev/names.ts";
+import { ENDPOINTS, GLOBAL_SERVICE, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 
 interface Reported {
@@ -16,7 +16,7 @@ const REASONS: Readonly<Record<string, string>> = {
   NoConflictFound: "NoServiceExportConflictFound",
 };
 
-const REPORTED_TYPES = new Set(["Valid", "Conflict", TRAFFIC, GLOBAL_SERVICE]);
+const REPORTED_TYPES = new Set(["Valid", "Conflict", TRAFFIC, ENDPOINTS, GLOBAL_SERVICE]);
 
 /**
  * What `kubectl describe` shows of a ServiceExport: what came to differ since its status was written last, once. That

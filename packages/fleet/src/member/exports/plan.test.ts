@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { ENDPOINTS } from "#api/fairlead.dev/names.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { isExportedBy, planExport } from "./plan.ts";
@@ -42,6 +44,47 @@ const onHub = (
 const said = (
   conditions: readonly { type: string; status: string; reason: string }[] | undefined,
 ): string[] => (conditions ?? []).map((it) => `${it.type}=${it.status}:${it.reason}`);
+
+describe("an export of a Service", () => {
+  const endpoint = { addresses: ["10.0.0.1"] };
+  const slice = (
+    endpoints: EndpointSlice["endpoints"],
+    ports: EndpointSlice["ports"] = [{ name: "http", port: 8080 }],
+  ): EndpointSlice => ({ metadata, addressType: "IPv4", endpoints, ports });
+  const NO_POD =
+    "NoEndpoints: no endpoints: no pod matches the selector of the Service, or it has 0 replicas";
+
+  it.each<[string, Service["spec"], readonly EndpointSlice[], string | undefined]>([
+    ["with ready endpoints", {}, [slice([endpoint])], undefined],
+    ["without pods", { selector: { app: "x" } }, [slice([])], NO_POD],
+    ["without slices", { selector: { app: "x" } }, [], NO_POD],
+    [
+      "without selector and endpoints",
+      {},
+      [],
+      "NoEndpoints: no endpoints: the Service has no selector, and no EndpointSlice of it has endpoints",
+    ],
+    [
+      "whose pods are not ready",
+      {},
+      [slice([{ ...endpoint, conditions: { ready: false } }])],
+      "NoReadyEndpoints: no endpoint is ready: the pods fail their readiness probes, or start or end",
+    ],
+    [
+      "whose targetPort no pod has",
+      { ports: [{ name: "http", port: 80, targetPort: "htp" }] },
+      [slice([endpoint], [])],
+      "NoSuchPort: no endpoint has port http (TCP/80): its targetPort htp is not the name of a port of the pods",
+    ],
+  ])("%s says in a condition why no request reaches it, if none does", (_, spec, slices, expected) => {
+    const plan = planExport(view({ fleet: { metadata }, mcs: { metadata }, service: service(spec), slices }));
+    for (const conditions of [plan.fleet, plan.mcs]) {
+      const found = conditions?.find((it) => it.type === ENDPOINTS);
+      expect(found && `${found.reason}: ${found.message}`).toBe(expected);
+    }
+    expect(plan.hasEndpoints).toBe(true);
+  });
+});
 
 describe("an export through the fleet API", () => {
   it.each([

@@ -1,8 +1,15 @@
 import { defined } from "@fairlead/base/defined.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { type ApiExport, writeExportFacts } from "#domain/exported-service.ts";
+import { findServed } from "#domain/served.ts";
 import { readWeight } from "#domain/weight.ts";
-import { ACCEPTED, MCS_CONFLICT, PORTS_ANNOTATION, UNITED_PORTS } from "#api/fairlead.dev/names.ts";
+import {
+  ACCEPTED,
+  ENDPOINTS,
+  MCS_CONFLICT,
+  PORTS_ANNOTATION,
+  UNITED_PORTS,
+} from "#api/fairlead.dev/names.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { ServiceExport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { WEIGHT_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
@@ -72,7 +79,8 @@ function planActive(view: ExportView, { fleet, mcs, global }: ApiStates): Export
     current: view.current,
   });
   const spec = planSpec(view, fleet, [mcs?.exported, global?.exported]);
-  const reported = (isReportedOf: boolean): readonly NewCondition[] => (isReportedOf ? conditions : []);
+  const all = [...conditions, ...endpointsCondition(view)];
+  const reported = (isReportedOf: boolean): readonly NewCondition[] => (isReportedOf ? all : []);
   return {
     spec: spec === undefined ? undefined : { ...spec, ...traffic },
     hasEndpoints: spec !== undefined,
@@ -80,6 +88,17 @@ function planActive(view: ExportView, { fleet, mcs, global }: ApiStates): Export
     mcs: mcs && [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...reported(isOpen.mcs)],
     global: global && [globalCondition(view, global)],
   };
+}
+
+/** None where requests can be sent to endpoints, at each port. */
+function endpointsCondition({ service, slices }: ExportView): NewCondition[] {
+  if (service === undefined || slices === undefined) return [];
+  const { selector = {}, ports = [] } = service.spec ?? {};
+  const { problems } = findServed({ ports, hasSelector: Object.keys(selector).length > 0 }, slices);
+  const [first] = problems;
+  if (first === undefined) return [];
+  const message = problems.map((it) => it.message).join("; ");
+  return [{ type: ENDPOINTS, status: "False", reason: first.reason, message }];
 }
 
 /** Users' objects stay when their cluster leaves: they say that nothing comes of them. */

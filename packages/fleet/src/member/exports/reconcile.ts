@@ -2,7 +2,7 @@ import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/cluster-names.ts";
-import { ACTIVE_CONDITION, GLOBAL_SERVICE, TRAFFIC } from "#api/fairlead.dev/names.ts";
+import { ACTIVE_CONDITION, ENDPOINTS, GLOBAL_SERVICE, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -21,7 +21,7 @@ import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
-import { both, watching } from "@fairlead/kube/controller/source.ts";
+import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import {
   globalKeys,
@@ -30,7 +30,8 @@ import {
   watchingGlobalNamespaces,
   watchingWeights,
 } from "../global-services.ts";
-import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
+import { servedKey } from "#domain/served.ts";
+import { serviceOfExport, serviceOfLocalSlice, serviceOfSliceExport } from "../informers.ts";
 import { nodeAgentsOf, watchingNodeAgents } from "../running-agents.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 import { planEvents } from "./events.ts";
@@ -50,6 +51,9 @@ export function createExports(session: Session): Controller {
         watching(here.fleetExports),
         watching(here.mcsExports),
         watching(here.services),
+        watchingChanges(here.slices, (change) =>
+          servedKey(change.before) === servedKey(change.after) ? [] : both(serviceOfLocalSlice)(change),
+        ),
         ...watchingGlobalNamespaces(session),
         ...watchingNodeAgents(session, () => globalKeys(session)),
         ...watchingWeights(session),
@@ -114,6 +118,7 @@ function viewOf(session: Session, key: ObjectKey, refused?: string): ExportView 
     fleet: live(here.fleetExports.store.get(key)),
     mcs: live(here.mcsExports.store.get(key)),
     service: here.services.store.get(key),
+    slices: [...here.slices.store.byIndex("service", key)],
     isGlobalNamespace: isInGlobalNamespace(session, namespace ?? ""),
     hasNodeAgents: nodeAgentsOf(session).areEverywhere,
     hasWeights: hasWeights(session, key),
@@ -251,7 +256,7 @@ interface Report<T extends KubeObject & { status?: { conditions?: Condition[] } 
   readonly next: readonly NewCondition[] | undefined;
 }
 
-const OUR_TYPES = new Set(["Valid", "Conflict", "Ready", TRAFFIC, ACTIVE_CONDITION]);
+const OUR_TYPES = new Set(["Valid", "Conflict", "Ready", TRAFFIC, ENDPOINTS, ACTIVE_CONDITION]);
 /** On Services, which have other writers. */
 const OUR_TYPES_OF_SERVICES = new Set([GLOBAL_SERVICE]);
 

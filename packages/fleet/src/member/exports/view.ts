@@ -1,4 +1,5 @@
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { ACCEPTED } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { ServiceExport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
@@ -14,6 +15,8 @@ export interface ExportView {
   readonly fleet: FleetServiceExport | undefined;
   readonly mcs: ServiceExport | undefined;
   readonly service: Service | undefined;
+  /** Its EndpointSlices in this cluster. Default: not known. */
+  readonly slices?: readonly EndpointSlice[];
   /** Whether the namespace of the Service is global. Default: true. */
   readonly isGlobalNamespace?: boolean;
   /** Whether slices of the service have weights other than 1. Default: false. */
