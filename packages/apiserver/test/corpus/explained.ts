@@ -20,6 +20,13 @@ export const EXPLAINED: readonly Explanation[] = [
     reason: "Unused initial objects are absent",
     lines: [/\/flowschemas.*: body\.(metadata\.managedFields|status)/],
   },
+  { reason: "A generation counts changes alone", lines: [/: body\.metadata\.generation: 2 -> 1$/] },
+  {
+    reason: "A dry run of a Service finds taken addresses and ports",
+    lines: [
+      /\/services.*: body\.(message|details\.causes).*(already allocated|clusterIPs|Unsupported value)/,
+    ],
+  },
   {
     reason: "Messages with Go's internals, or without the cause",
     lines: [/: body\.(message|details\.causes\[\d+\]\.message): /],

@@ -10,7 +10,7 @@ import { duplicate, IMMUTABLE, invalid, required, tooMany, unlessOneOf } from "#
 import { type Fields, fieldsAt, itemsAt, setDefault, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { qualifiedName } from "../labels.ts";
 import { dnsLabel, subdomain } from "../names.ts";
-import { between, fields, filled, oneOf, optional, present, type Rule, text as textOf } from "../rules.ts";
+import { between, fields, oneOf, optional, present, type Rule, text as textOf } from "../rules.ts";
 
 /** EndpointSlices and Endpoints. Source: k8s.io/kubernetes, pkg/apis/discovery/validation and core/validation. */
 
@@ -27,7 +27,7 @@ export const endpointSliceStrategy: Partial<Strategy> = {
   applyDefaults: (object) => {
     for (const port of itemsAt(object, "ports")) {
       port["name"] ??= "";
-      setDefault(port, "protocol", "TCP");
+      port["protocol"] ??= "TCP";
     }
     // A field from before the group was stable; the topology that remains has fields of its own.
     for (const endpoint of itemsAt(object, "endpoints")) delete endpoint["deprecatedTopology"];
@@ -161,7 +161,7 @@ function validateSlicePorts(ports: readonly Fields[]): FieldError[] {
 }
 
 /** Unlike elsewhere, an empty protocol is validated like any other value. */
-const protocol: Rule = filled("", oneOf("SCTP", "TCP", "UDP"));
+const protocol: Rule = oneOf("SCTP", "TCP", "UDP");
 
 function validateProtocol(port: Fields, path: string): readonly FieldError[] {
   return fields({ protocol, appProtocol: present(qualifiedName) })(port, path);

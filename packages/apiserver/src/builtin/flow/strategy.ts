@@ -1,5 +1,6 @@
 import { dnsLabelProblems } from "#values/names.ts";
 import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { invalid, notAllowed, required } from "#values/field-errors.ts";
 import {
@@ -150,12 +151,13 @@ export const flowSchemaStrategy: Partial<Strategy> = {
     const spec = ensureFields(object, "spec");
     if ((numberAt(spec, "matchingPrecedence") ?? 0) === 0) spec["matchingPrecedence"] = DEFAULT_PRECEDENCE;
   },
-  validateCreate: (object) => [
-    ...flowSchema(object["spec"], "spec"),
-    ...notExempt(object.metadata.name, object["spec"]),
-  ],
-  validateUpdate: (object) => flowSchema(object["spec"], "spec"),
+  validateCreate: validateSchema,
+  validateUpdate: validateSchema,
 };
+
+function validateSchema({ metadata, spec }: ApiObject): FieldError[] {
+  return [...flowSchema(spec, "spec"), ...notExempt(metadata.name, spec)];
+}
 
 /** The first place is that of requests that must never wait. */
 function notExempt(name: string, spec: unknown): FieldError[] {

@@ -15,7 +15,7 @@ import {
   textAt,
 } from "@fairlead/base/fields.ts";
 import { dnsLabel, domainPrefixedPath, portNameProblems, subdomain, wildcardProblems } from "../names.ts";
-import { between, fields, filled, immutable, optional, type Rule, text, whole } from "../rules.ts";
+import { between, fields, filled, immutable, optional, present, type Rule, text, whole } from "../rules.ts";
 
 /** Source: k8s.io/kubernetes, pkg/apis/networking/validation. */
 
@@ -34,7 +34,7 @@ function validateIngress(object: ApiObject): FieldError[] {
     ...(isEmpty ? [invalid("spec", spec, "either `defaultBackend` or `rules` must be specified")] : []),
     ...(backend === undefined ? [] : validateBackend(backend, "spec.defaultBackend")),
     ...rules.flatMap((it, at) => validateRule(it, `spec.rules[${at}]`)),
-    ...fields({ ingressClassName: optional(subdomain) })(spec, "spec"),
+    ...fields({ ingressClassName: present(subdomain) })(spec, "spec"),
   ];
 }
 

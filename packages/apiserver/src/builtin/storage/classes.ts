@@ -1,5 +1,6 @@
 import { isObject, sameJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
+import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import type { Strategy } from "#registry/types.ts";
 import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
@@ -206,7 +207,7 @@ const driversOfNode: Rule = (value, path) => {
     names.add(name);
     const keys = stringsAt(it, "topologyKeys");
     return [
-      ...all(driverName, optional(subdomain))(name, `${here}.name`),
+      ...driverName(name, `${here}.name`),
       ...(id === "" ? [required(`${here}.nodeID`)] : []),
       ...(id.length > MAX_NODE_ID
         ? [invalid(`${here}.nodeID`, id, `must be ${MAX_NODE_ID} characters or less`)]
@@ -214,11 +215,22 @@ const driversOfNode: Rule = (value, path) => {
       ...(count !== undefined && count < 0
         ? [invalid(`${here}.allocatable.count`, count, "must be greater than or equal to 0")]
         : []),
-      ...each(qualifiedName)(keys, here).map((error) => ({ ...error, field: `${here}.topologyKeys` })),
       ...(isSeen ? [duplicate(`${here}.name`, name)] : []),
+      ...topologyKeys(keys, here),
     ];
   });
 };
+
+/** Upstream reports them at the path of their driver. */
+function topologyKeys(keys: readonly string[], path: string): FieldError[] {
+  const seen = new Set<string>();
+  return keys.flatMap((key) => {
+    const isSeen = seen.has(key);
+    seen.add(key);
+    const missing = key === "" ? [required(path)] : [];
+    return [...missing, ...(isSeen ? [duplicate(path, key)] : []), ...qualifiedName(key, path)];
+  });
+}
 
 const csiNode: Rule = fields({ spec: fields({ drivers: driversOfNode }) });
 
@@ -232,15 +244,24 @@ export const csiNodeStrategy: Partial<Strategy> = {
 /** The driver's own information about a node is immutable. */
 function changedDrivers(object: ApiObject, old: ApiObject): FieldError[] {
   const before = new Map(itemsAt(fieldsAt(old, "spec"), "drivers").map((it) => [it["name"], it]));
-  return itemsAt(fieldsAt(object, "spec"), "drivers").flatMap((it, at) => {
+  return itemsAt(fieldsAt(object, "spec"), "drivers").flatMap((it) => {
     const known = before.get(it["name"]);
     if (known === undefined) return [];
     const isSame = JSON.stringify({ ...it, allocatable: 0 }) === JSON.stringify({ ...known, allocatable: 0 });
-    return isSame ? [] : [invalid(`spec.drivers[${at}]`, it, IMMUTABLE)];
+    if (isSame) return [];
+    // The text that users know has the names of the Go type.
+    const { name: Name, nodeID: NodeID, topologyKeys: TopologyKeys = null } = it;
+    return [invalid("spec.drivers", { Name, NodeID, TopologyKeys, Allocatable: null }, IMMUTABLE)];
   });
 }
 
-const capacity: Rule = fields({ nodeTopology: labelSelector, storageClassName: subdomain });
+const capacity: Rule = fields({
+  nodeTopology: labelSelector,
+  storageClassName: subdomain,
+  capacity: present((value, path) =>
+    (parseQuantity(value) ?? 0n) >= 0n ? [] : [invalid(path, value, "must be greater than or equal to 0")],
+  ),
+});
 
 export const capacityStrategy: Partial<Strategy> = {
   generation: "none",

@@ -54,6 +54,8 @@ const binding = (name: string, subject: object): object => ({
   roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
   subjects: [subject],
 });
+const CSI_NODES = "/apis/storage.k8s.io/v1/csinodes";
+const csiNode = (driver: object): object => ({ metadata: { name: "$id" }, spec: { drivers: [driver] } });
 const WIDGET = { apiVersion: "$id.example.com/v1", kind: "Widget", metadata: { name: "a" } };
 
 const container = (fields: object): object => ({
@@ -193,6 +195,38 @@ export const scenarios = area("rarely", [
     post(`${BINDINGS}?dryRun=All`, binding("a", { kind: "" })),
     post(`${BINDINGS}?dryRun=All`, binding("a", { kind: "Service", name: "" })),
   ]),
+  scenario("empty values of fields that may be absent", [
+    post("/apis/networking.k8s.io/v1/namespaces/$ns/ingresses?dryRun=All", {
+      metadata: { name: "i" },
+      spec: { ingressClassName: "", defaultBackend: { service: { name: "s", port: { number: 80 } } } },
+    }),
+    post("/apis/discovery.k8s.io/v1/namespaces/$ns/endpointslices?dryRun=All", {
+      metadata: { name: "e" },
+      addressType: "IPv4",
+      endpoints: [],
+      ports: [{ name: "a", port: 80, protocol: "" }],
+    }),
+    post("/apis/storage.k8s.io/v1/namespaces/$ns/csistoragecapacities?dryRun=All", {
+      metadata: { name: "c" },
+      storageClassName: "s",
+      capacity: "-1",
+    }),
+  ]),
+  scenario(
+    "a FlowSchema that moves to the first place, and drivers of a CSINode",
+    [
+      given(post(SCHEMAS, flowSchema({ kind: "User", user: { name: "u" } }))),
+      patch("merge", `${SCHEMAS}/$id`, { spec: { matchingPrecedence: 1 } }),
+      given(del(`${SCHEMAS}/$id`)),
+      post(`${CSI_NODES}?dryRun=All`, csiNode({ name: "100Mi", nodeID: "n", topologyKeys: ["", "", "a b"] })),
+      post(`${CSI_NODES}?dryRun=All`, csiNode({ name: "100Mi", nodeID: "n" })),
+      given(
+        post(CSI_NODES, csiNode({ name: "d", nodeID: "n", topologyKeys: ["a"], allocatable: { count: 1 } })),
+      ),
+      patch("merge", `${CSI_NODES}/$id?dryRun=All`, { spec: { drivers: [{ name: "d", nodeID: "m" }] } }),
+    ],
+    { namespaced: false },
+  ),
   scenario(
     "a CSIDriver with an empty policy",
     [
