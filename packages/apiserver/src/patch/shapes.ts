@@ -11,6 +11,7 @@ export type Shape = { readonly kind: "leaf" } | SetShape | ListShape | MapShape;
 
 export interface SetShape {
   readonly kind: "set";
+  readonly item: Schema;
 }
 
 export interface ListShape {
@@ -32,7 +33,6 @@ export interface MapShape {
 export const RAW_EXTENSION = `${REF_PREFIX}io.k8s.apimachinery.pkg.runtime.RawExtension`;
 
 const LEAF: Shape = { kind: "leaf" };
-const SET: SetShape = { kind: "set" };
 /** The shape without a schema: maps are granular at all levels, lists atomic. */
 const DEDUCED: Schema = { "x-kubernetes-preserve-unknown-fields": true };
 const NO_FIELDS: Readonly<Record<string, Schema>> = {};
@@ -90,9 +90,9 @@ function elementOf(schema: Schema): Schema | undefined {
 
 function listShape(schema: Schema): Shape {
   const type = schema["x-kubernetes-list-type"];
-  if (type === "set") return SET;
-  if (type !== "map") return LEAF;
-  return { kind: "list", keys: schema["x-kubernetes-list-map-keys"] ?? [], item: schema.items ?? DEDUCED };
+  const { items: item = DEDUCED } = schema;
+  if (type === "set") return { kind: "set", item };
+  return type === "map" ? { kind: "list", keys: schema["x-kubernetes-list-map-keys"] ?? [], item } : LEAF;
 }
 
 /** The schema of a field, or undefined for one that may not be there. */

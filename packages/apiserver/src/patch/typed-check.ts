@@ -80,7 +80,7 @@ class Checker {
         this.#report(path, `duplicate entries for key ${renderPath([found.element])}`);
       }
       seen.add(found.element);
-      if (shape.kind === "list") this.values(item, shape.item, [...path, found.element]);
+      this.values(item, shape.item, [...path, found.element]);
     }
   }
 
@@ -126,8 +126,9 @@ function mismatch(schema: Schema, value: unknown): string | undefined {
   return `expected ${expected.name}, got ${expected.got(value)}`;
 }
 
-function expectedOf({ type, format = "", ...schema }: Schema): Expected | undefined {
-  const isUntyped = schema["x-kubernetes-int-or-string"] === true || schema.oneOf?.every(isOfScalar) === true;
+/** Of custom kinds, what is an integer or a string has no type here; validation says more. */
+function expectedOf({ type, format = "", oneOf }: Schema): Expected | undefined {
+  const isUntyped = format === "int-or-string" || oneOf?.every(isOfScalar) === true;
   if (isUntyped || (type === "string" && !TEXT_FORMATS.has(format))) return ANY_SCALAR;
   return type === undefined ? undefined : TYPES[type];
 }

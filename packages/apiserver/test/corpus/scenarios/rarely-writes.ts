@@ -247,6 +247,7 @@ export const scenarios = area("rarely", [
             properties: {
               bytes: { type: "string", format: "byte" },
               whole: { type: "integer", format: "int32" },
+              either: { "x-kubernetes-int-or-string": true },
               set: { type: "array", "x-kubernetes-list-type": "set", items: { type: "string" } },
             },
           },
@@ -264,8 +265,11 @@ export const scenarios = area("rarely", [
       { whole: {} },
       { whole: [] },
     ].map((spec) => post(`${WIDGETS}?dryRun=All`, { ...WIDGET, spec })),
-    ...[null, {}, []].map((item) =>
+    ...[null, {}, [], true, 7].map((item) =>
       patch("apply", `${WIDGETS}/a?fieldManager=m`, { ...WIDGET, spec: { set: ["x", item] } }),
+    ),
+    ...[[], {}, 1.5, true].map((either) =>
+      patch("apply", `${WIDGETS}/a?fieldManager=m`, { ...WIDGET, spec: { either } }),
     ),
   ]),
   scenario("options of requests for what is absent", [
