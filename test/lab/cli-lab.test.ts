@@ -225,6 +225,24 @@ describeOnKernel("membership", () => {
     expect([after.metadata.uid, after.spec]).toEqual([before.metadata.uid, before.spec]);
   });
 
+  it("takes labels and an update group, which members are listed by and which can be changed", async () => {
+    const onHub = ["--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
+    const labels = ["--labels", "env=prod", "tier=web", "--update-group", "canary"];
+    expect(
+      (await output("join", "member-1", ...joinFlags(), "--heartbeat-seconds", "1", ...labels)).exitCode,
+    ).toBe(0);
+    const listed = await output("member", "list", ...onHub, "--selector", "env in (prod),tier");
+    expect(listed.stdout).toMatch(/\nmember-1 +True +True +canary /);
+    expect(
+      (await output("member", "list", ...onHub, "--selector", "!tier", "-o", "name")).stdout.trim(),
+    ).toBe("");
+    const changed = await output("member", "update", "member-1", ...onHub, "--labels", "tier-", "env=test");
+    expect(changed.stderr).toBe("member member-1: changed\n");
+    const shown = await output("member", "show", "member-1", ...onHub);
+    expect(shown.stdout).toContain("\n  env=test\n");
+    expect(shown.stdout).not.toContain("tier");
+  });
+
   it("of one cluster under a second name is refused, and so is a name that cannot be", async () => {
     const other = await output("join", "other", ...joinFlags());
     expect(other.exitCode).toBe(2);

@@ -33,6 +33,17 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     },
   ],
   ["updaterun", { summary: "upgrade clusters stage by stage", load: () => import("#updaterun/main.ts") }],
+  [
+    "updatestrategy",
+    { summary: "keep stages and groups for update runs", load: () => import("#updatestrategy/main.ts") },
+  ],
+  [
+    "autoupgradeprofile",
+    {
+      summary: "make update runs of the versions that catalogs list",
+      load: () => import("#autoupgradeprofile/main.ts"),
+    },
+  ],
   ["gate", { summary: "list and approve what update runs wait for", load: () => import("#gate/main.ts") }],
   [
     "status",
@@ -71,7 +82,13 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     },
   ],
   ["hub", { summary: "run the controllers of the hub", load: () => import("#hub/main.ts") }],
-  ["member", { summary: "run the controllers of a member", load: () => import("#member/main.ts") }],
+  [
+    "member",
+    {
+      summary: "run the controllers of a member; list, show and update members",
+      load: () => import("#member/main.ts"),
+    },
+  ],
   ["node", { summary: "run the agent of a node", load: () => import("#node/main.ts") }],
   [
     "hub-net-controller-manager",

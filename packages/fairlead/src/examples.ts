@@ -21,6 +21,7 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   join: [
     "fairlead join member-1 --hub-context hub --member-context member-1 --dry-run",
     "fairlead join member-1 --hub-context hub --member-context member-1",
+    "fairlead join member-1 --hub-context hub --member-context member-1 --labels env=prod tier=web --update-group canary",
   ],
   leave: ["fairlead leave member-1 --hub-context hub --member-context member-1"],
   drain: [
@@ -106,11 +107,40 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "updaterun start": ["fairlead updaterun start june"],
   "updaterun stop": ["fairlead updaterun stop june"],
   "updaterun resume": ["fairlead updaterun resume june"],
-  "updaterun skip": ["fairlead updaterun skip june --target Member:member-3 --target AfterStageWait:canary"],
+  "updaterun skip": ["fairlead updaterun skip june --targets Member:member-3 AfterStageWait:canary"],
   "updaterun list": ["fairlead updaterun list"],
   "updaterun status": ["fairlead updaterun status june --watch"],
+  "updaterun wait": [
+    "fairlead updaterun wait june",
+    "fairlead updaterun wait june --for Stopped --timeout 600",
+  ],
+  "updaterun delete": ["fairlead updaterun delete june"],
+  updatestrategy: [
+    "fairlead updatestrategy create prod --stages stages.yaml",
+    "fairlead updatestrategy list",
+  ],
+  "updatestrategy create": ["fairlead updatestrategy create prod --stages stages.yaml"],
+  "updatestrategy list": ["fairlead updatestrategy list -o wide"],
+  "updatestrategy show": ["fairlead updatestrategy show prod"],
+  "updatestrategy delete": ["fairlead updatestrategy delete prod"],
+  autoupgradeprofile: [
+    "fairlead autoupgradeprofile create stable --channel Stable --update-strategy-name prod",
+    "fairlead autoupgradeprofile list",
+  ],
+  "autoupgradeprofile create": [
+    "fairlead autoupgradeprofile create stable --channel Stable --update-strategy-name prod",
+    "fairlead autoupgradeprofile create patches --channel TargetKubernetesVersion --target-kubernetes-version 1.34",
+    "fairlead autoupgradeprofile create stable --disabled",
+  ],
+  "autoupgradeprofile list": ["fairlead autoupgradeprofile list -o wide"],
+  "autoupgradeprofile show": ["fairlead autoupgradeprofile show stable -o yaml"],
+  "autoupgradeprofile delete": ["fairlead autoupgradeprofile delete stable"],
+  "autoupgradeprofile generate-update-run": [
+    "fairlead autoupgradeprofile generate-update-run stable --run june",
+  ],
   gate: ["fairlead gate list --run june", "fairlead gate approve 3f1c"],
-  "gate list": ["fairlead gate list --run june"],
+  "gate list": ["fairlead gate list --run june", "fairlead gate list --state Pending"],
+  "gate show": ["fairlead gate show 3f1c"],
   "gate approve": ["fairlead gate approve 3f1c"],
   status: ["fairlead status --hub-context hub", "fairlead status --hub-context hub -n shop -o wide"],
   verify: [
@@ -128,7 +158,13 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead hub move --from /var/lib/fairlead/admin.kubeconfig --to hub.kubeconfig",
     "fairlead hub move --from /var/lib/fairlead/admin.kubeconfig --to hub.kubeconfig --back",
   ],
-  member: ["fairlead member --kubeconfig member.kubeconfig --metrics 127.0.0.1:8080"],
+  member: ["fairlead member --kubeconfig member.kubeconfig --metrics 127.0.0.1:8080", "fairlead member list"],
+  "member list": ["fairlead member list --selector env=prod -o wide"],
+  "member show": ["fairlead member show member-1"],
+  "member update": [
+    "fairlead member update member-1 --update-group canary",
+    "fairlead member update member-1 --labels env=prod tier-",
+  ],
   node: ["fairlead node --kubeconfig member.kubeconfig --node-name node-1"],
   "hub-net-controller-manager": ["fairlead hub-net-controller-manager --kubeconfig hub.kubeconfig --v 4"],
   "member-net-controller-manager": [

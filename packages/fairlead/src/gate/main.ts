@@ -1,7 +1,9 @@
 import { printText } from "@fairlead/base/print.ts";
-import { Command } from "@commander-js/extra-typings";
+import { Command, Option } from "@commander-js/extra-typings";
 import { getRun } from "@fairlead/fleet/cli/updates/actions.ts";
-import { approveGate, listGates, obstacleAfter } from "@fairlead/fleet/cli/updates/gates.ts";
+import { approveGate, findGate, listGates, obstacleAfter } from "@fairlead/fleet/cli/updates/gates.ts";
+import { GATE_STATES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import { renderData } from "@fairlead/fleet/cli/output.ts";
 import { renderGates } from "@fairlead/fleet/cli/updates/render.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
 import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG, onHub } from "#shared/on-hub.ts";
@@ -12,11 +14,12 @@ type Program = Pick<Command, "parseAsync">;
 
 /** What update runs wait for. */
 export function command(): Program {
-  const gates = new Command("gate").description("list and approve what update runs wait for");
+  const gates = new Command("gate").description("list, show and approve what update runs wait for");
   gates
     .command("list")
     .description("list the gates that runs have reached")
     .option("--run <name>", "list only the gates of this run")
+    .addOption(new Option("--state <state>", "list only gates in this state").choices(GATE_STATES))
     .option(...KUBECONFIG_FLAG)
     .option(...HUB_CONTEXT_FLAG)
     .option(...HUB_KUBECONFIG_FLAG)
@@ -26,7 +29,23 @@ export function command(): Program {
         const reached = await listGates(hub, flags.run, signal);
         // A name that is wrong is not a run that has reached no gate.
         if (reached.length === 0 && flags.run !== undefined) await getRun(hub, flags.run, signal);
-        printText(renderGates(reached, flags.output));
+        const { state } = flags;
+        const found = state === undefined ? reached : reached.filter((it) => it.spec.state === state);
+        printText(renderGates(found, flags.output));
+      }),
+    );
+  gates
+    .command("show")
+    .description("show a gate")
+    .argument("<name>", "the gate's name, or the beginning of it")
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(resultOption())
+    .action((name, flags) =>
+      onHub("gate show", flags, async ({ hub, signal }) => {
+        const gate = await findGate(hub, name, signal);
+        printText(flags.output === "text" ? renderGates([gate], "text") : renderData(gate, flags.output));
       }),
     );
   gates

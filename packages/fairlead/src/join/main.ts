@@ -8,6 +8,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { CHECKS, type CheckName, type Finding } from "@fairlead/fleet/cli/fleet/checks/finding.ts";
 import type { IdentityKind } from "@fairlead/fleet/cli/fleet/identity.ts";
 import type { MemberInstall } from "@fairlead/fleet/cli/fleet/install/member-manifests.ts";
+import { parseLabelChange, updateGroupChange } from "@fairlead/fleet/cli/fleet/members.ts";
 import { joinCluster, planJoin } from "@fairlead/fleet/cli/fleet/join.ts";
 import { renderPlan } from "@fairlead/fleet/cli/fleet/render-plan.ts";
 import type { JoinOptions } from "@fairlead/fleet/cli/fleet/join-options.ts";
@@ -38,6 +39,8 @@ interface Flags {
   readonly rotate: boolean;
   readonly podCidr?: string;
   readonly parallelProfile?: string;
+  readonly labels?: readonly string[];
+  readonly updateGroup?: string;
   readonly nodeAgents: boolean;
   readonly exposeNodeMetrics: boolean;
   readonly startupTaint: boolean;
@@ -93,6 +96,11 @@ export function command(): Program {
       "--pod-cidr <networks>",
       "comma-separated networks of its pods, those of future nodes included; default: the configuration of kubeadm",
     )
+    .option(
+      "--labels <key=value...>",
+      "labels of its MemberCluster, by which placements, profiles and update runs select it",
+    )
+    .option("--update-group <name>", "group in which update runs upgrade it")
     .option(
       "--parallel-profile <name>",
       "parallel ClusterMeshProfile in which the member will be: its addresses may be those of other members, and its agent may install fairlead node",
@@ -175,6 +183,7 @@ async function readOptions(name: string, flags: Flags): Promise<JoinOptions> {
     member,
     ...(flags.hubServer === undefined ? {} : { hubServer: flags.hubServer }),
     ...defined({ hubCa, identity, parallelProfile: flags.parallelProfile }),
+    labels: labelsOf(flags),
     rotate: flags.rotate,
     ...(agent === "none" ? {} : { install: installOf(flags) }),
     skipChecks,
@@ -183,6 +192,19 @@ async function readOptions(name: string, flags: Flags): Promise<JoinOptions> {
     waitForAgents: flags.wait,
     timeoutMs: parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000,
   };
+}
+
+function labelsOf({ labels = [], updateGroup }: Flags): Readonly<Record<string, string>> {
+  const change = {
+    ...parseLabelChange("--labels", labels),
+    ...updateGroupChange("--update-group", updateGroup),
+  };
+  const set = Object.entries(change).filter((it): it is [string, string] => it[1] !== null);
+  if (set.length === Object.keys(change).length) return Object.fromEntries(set);
+  throw new FleetError(
+    "OPTION_INVALID",
+    'join only sets labels: "fairlead member update" removes them from a member',
+  );
 }
 
 function readNetwork(text: string): Prefix {

@@ -9,6 +9,9 @@ import { IMPORT_CREATORS } from "@fairlead/fleet/member/session.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { CLOCK_OFFSET_FLAG } from "@fairlead/base/program/clock-offset.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
+import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
+import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
+import { listOption, resultOption } from "#shared/output.ts";
 import { LEADER_FLAG, runElected } from "#shared/leader.ts";
 import {
   checksOfMember,
@@ -22,9 +25,18 @@ import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/progra
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
-/** Runs the controllers of a member: exports, imports, heartbeats. Several replicas may run; one is active. */
+/** The agent of a member, and commands that show and change members on the hub. */
 export function command(): Program {
-  return new Command("member")
+  // Flags of the agent and of the others have names in common: what follows a word belongs to it.
+  const member = new Command("member").enablePositionalOptions();
+  addAgent(member);
+  addRecords(member);
+  return member;
+}
+
+/** Runs the controllers of a member: exports, imports, heartbeats. Several replicas may run; one is active. */
+function addAgent(member: Command): void {
+  member
     .description(
       "run the controllers of a member; the Secret fleet-system/fairlead-hub has the address of the hub",
     )
@@ -110,4 +122,39 @@ function passOnFrom(text: string | undefined): { readonly passOn?: readonly stri
   if (text === undefined) return {};
   const prefixes = text.split(",").map((it) => it.trim());
   return { passOn: prefixes.filter((it) => it !== "") };
+}
+
+const NAME = ["<name>", "the member's name"] as const;
+
+/** Members as the hub has them. Adding one is "fairlead join", removing one "fairlead leave". */
+function addRecords(member: Command): void {
+  member
+    .command("list")
+    .description("list the members of the fleet")
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .option("--selector <text>", "list only members with these labels, as kubectl selects")
+    .addOption(listOption())
+    .action(async (flags) => (await import("./records.ts")).list(flags));
+  member
+    .command("show")
+    .description("show a member: its labels, properties, and conditions that are not true")
+    .argument(...NAME)
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .addOption(resultOption())
+    .action(async (name, flags) => (await import("./records.ts")).show(name, flags));
+  member
+    .command("update")
+    .description("change the labels or the update group of a member")
+    .argument(...NAME)
+    .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .option("--labels <key=value...>", "labels to set; KEY- removes one")
+    .option("--update-group <name>", 'group in which update runs upgrade it; "" for none')
+    .addOption(resultOption())
+    .action(async (name, flags) => (await import("./records.ts")).update(name, flags));
 }

@@ -1,6 +1,10 @@
 import { Command, Option } from "@commander-js/extra-typings";
 import { collect } from "@fairlead/base/program/flags.ts";
-import { NODE_IMAGE_SELECTIONS, UPGRADE_TYPES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import {
+  NODE_IMAGE_SELECTIONS,
+  UPDATE_STATES,
+  UPGRADE_TYPES,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
 import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
 import { listOption, resultOption } from "#shared/output.ts";
@@ -19,6 +23,7 @@ export function command(): Program {
   addMakers(add);
   addActions(add);
   addReaders(add);
+  addEnds(add);
   return runs;
 }
 
@@ -90,10 +95,11 @@ function addActions(add: Add): void {
   add("skip")
     .description("skip members, groups, stages or waits of a run that have not begun")
     .argument(...NAME)
-    .requiredOption(
-      "--target <type:name>",
-      "Member:NAME, Group:NAME, Stage:NAME or AfterStageWait:STAGE (repeatable)",
-      collect,
+    .addOption(
+      new Option(
+        "--target, --targets <type:name...>",
+        "Member:NAME, Group:NAME, Stage:NAME or AfterStageWait:STAGE (repeatable)",
+      ).makeOptionMandatory(),
     )
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).skip(name, flags));
@@ -105,9 +111,27 @@ function addReaders(add: Add): void {
     .addOption(listOption())
     .action(async (flags) => (await import("./run.ts")).list(flags));
   add("status")
+    .alias("show")
     .description("show a run as a tree; exit code 3 if it ended with failures")
     .argument(...NAME)
     .option("-w, --watch", "show it again each time it changes, until it has ended")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).status(name, flags));
+}
+
+function addEnds(add: Add): void {
+  add("wait")
+    .description("wait until a run has ended, or has a state; exit code 3 if it ended with failures")
+    .argument(...NAME)
+    .addOption(
+      new Option("--for <state>", "state to wait for; default: that it has ended").choices(UPDATE_STATES),
+    )
+    .option("--timeout <seconds>", "time limit, 1 to 604800", "3600")
+    .addOption(resultOption())
+    .action(async (name, flags) => (await import("./run.ts")).wait(name, flags));
+  add("delete")
+    .description("delete a run that is not in progress")
+    .argument(...NAME)
+    .addOption(resultOption())
+    .action(async (name, flags) => (await import("./run.ts")).remove(name, flags));
 }

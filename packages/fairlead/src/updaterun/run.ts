@@ -5,6 +5,7 @@ import {
   type NODE_IMAGE_SELECTIONS,
   UPDATE_RUNS,
   type UpdateRun,
+  type UpdateState,
   type UpgradeType,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
 import type { ListOutput, ResultOutput } from "@fairlead/fleet/cli/output.ts";
@@ -17,6 +18,8 @@ import {
   startRun,
   stopRun,
 } from "@fairlead/fleet/cli/updates/actions.ts";
+import { deleteRun, untilState } from "@fairlead/fleet/cli/updates/run-end.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { draftRun, parseStages, type RunDraft } from "@fairlead/fleet/cli/updates/draft.ts";
 import { renderPlan, renderRun, renderRuns } from "@fairlead/fleet/cli/updates/render.ts";
 import { followObject } from "@fairlead/fleet/cli/follow.ts";
@@ -114,13 +117,13 @@ function finishing(run: UpdateRun): string {
 
 export function skip(
   name: string,
-  flags: WithResult & { readonly target: readonly string[] },
+  flags: WithResult & { readonly targets: readonly string[] },
 ): Promise<void> {
   return onHub("updaterun skip", flags, async (context) => {
     const { hub, signal, deps } = context;
-    const targets = flags.target.map(parseTarget);
+    const targets = flags.targets.map(parseTarget);
     const run = await skipIn(hub, await getRun(hub, name, signal), targets, signal);
-    deps.progress(`run ${name}: skipped ${flags.target.join(", ")}${finishing(run)}`);
+    deps.progress(`run ${name}: skipped ${flags.targets.join(", ")}${finishing(run)}`);
     if (flags.output !== "text") printText(renderRun(run, flags.output, nowOf(context)));
   });
 }
@@ -151,5 +154,34 @@ export function status(
     }
     const { outcome = "Succeeded" } = last.status ?? {};
     if (outcome !== "Succeeded") process.exitCode = UNHEALTHY;
+  });
+}
+
+/** Unit: seconds. */
+const MOST_WAIT = 7 * 86_400;
+
+export function wait(
+  name: string,
+  flags: WithResult & { readonly for?: UpdateState | undefined; readonly timeout: string },
+): Promise<void> {
+  return onHub("updaterun wait", flags, async (context) => {
+    const { hub, deps, signal } = context;
+    const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: MOST_WAIT }) * 1000;
+    await getRun(hub, name, signal);
+    const run = await untilState(hub, { name, state: flags.for, timeoutMs }, deps, signal);
+    const { outcome, status } = run.status ?? {};
+    if (flags.output === "text") printText(`run ${name} is ${outcome ?? status?.state ?? "NotStarted"}`);
+    else printText(renderRun(run, flags.output, nowOf(context)));
+    if ((outcome ?? "Succeeded") !== "Succeeded") process.exitCode = UNHEALTHY;
+  });
+}
+
+export function remove(name: string, flags: WithResult): Promise<void> {
+  return onHub("updaterun delete", flags, async (context) => {
+    const { hub, deps, signal } = context;
+    const run = await getRun(hub, name, signal);
+    await deleteRun(hub, run, signal);
+    deps.progress(`deleted run ${name}`);
+    if (flags.output !== "text") printText(renderRun(run, flags.output, nowOf(context)));
   });
 }

@@ -27,6 +27,8 @@ export interface JoinOptions {
   readonly probeImage?: string;
   /** The networks of its pods, those of future nodes included. Default: the configuration of kubeadm. */
   readonly podCidrs?: readonly Prefix[];
+  /** Labels of its MemberCluster, besides those that it has. */
+  readonly labels?: Readonly<Record<string, string>>;
   /** The parallel profile in which the member will be: its networks may then be those of other members, too. */
   readonly parallelProfile?: string;
   readonly skipChecks?: ReadonlySet<CheckName>;

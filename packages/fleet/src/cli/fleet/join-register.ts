@@ -57,10 +57,7 @@ export function registerStep(joining: Joining): Step {
       const identity = known ?? (await askHub(joining));
       if (present === undefined) {
         undo.add(`MemberCluster ${name} of ${hub.who}`, () => forgetMember(hub.client, name));
-        const metadata = {
-          name,
-          annotations: { ...joining.annotations, [CLUSTER_UID_ANNOTATION]: joining.uid },
-        };
+        const metadata = { name, ...metadataOf(joining) };
         const spec = { identity, heartbeatPeriodSeconds: options.heartbeatSeconds ?? HEARTBEAT_SECONDS };
         try {
           await hub.client.create(MEMBER_CLUSTERS, { metadata, spec }, { signal });
@@ -76,9 +73,7 @@ export function registerStep(joining: Joining): Step {
         }
       } else if (!isRegistered(joining, identity)) {
         undo.add(`MemberCluster ${name} of ${hub.who}`, () => restore(hub.client, MEMBER_CLUSTERS, present));
-        const metadata = {
-          annotations: { ...joining.annotations, [CLUSTER_UID_ANNOTATION]: joining.uid },
-        };
+        const metadata = metadataOf(joining);
         // A merge would keep fields of the previous identity.
         const whole = { apiGroup: null, namespace: null, ...identity };
         await hub.client.mergePatch(
@@ -116,12 +111,28 @@ function isAdopted(present: MemberCluster): boolean {
   return present.metadata.annotations?.[CLUSTER_UID_ANNOTATION] === undefined;
 }
 
-function isRegistered({ present, annotations, uid }: Joining, identity: Subject): boolean {
-  const now = present?.metadata.annotations ?? {};
-  const hasAll = Object.entries({ ...annotations, [CLUSTER_UID_ANNOTATION]: uid }).every(
-    ([key, value]) => now[key] === value,
-  );
+function isRegistered(joining: Joining, identity: Subject): boolean {
+  const { present } = joining;
+  const { annotations, labels = {} } = metadataOf(joining);
+  const hasAll =
+    isWithin(annotations, present?.metadata.annotations) && isWithin(labels, present?.metadata.labels);
   return hasAll && sameJson(present?.spec.identity, identity);
+}
+
+type Texts = Readonly<Record<string, string>>;
+
+function isWithin(wanted: Texts, now: Texts = {}): boolean {
+  return Object.entries(wanted).every(([key, value]) => now[key] === value);
+}
+
+function metadataOf({ options: { labels }, annotations, uid }: Joining): {
+  readonly annotations: Texts;
+  readonly labels?: Texts;
+} {
+  return {
+    annotations: { ...annotations, [CLUSTER_UID_ANNOTATION]: uid },
+    ...(labels === undefined || Object.keys(labels).length === 0 ? {} : { labels }),
+  };
 }
 
 async function askHub({ options, deps, hub, signal }: Joining): Promise<Subject> {

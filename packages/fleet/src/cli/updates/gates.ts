@@ -20,7 +20,7 @@ export async function listGates(
 }
 
 /** @param name - The name of the gate, or the beginning of it. */
-export async function approveGate(hub: KubeClient, name: string, signal: AbortSignal): Promise<Gate> {
+export async function findGate(hub: KubeClient, name: string, signal: AbortSignal): Promise<Gate> {
   if (name === "") throw new FleetError("OPTION_INVALID", "pass the name of a gate, or the beginning of it");
   const { items } = await hub.list(GATES, { signal });
   const found = items.filter((it) => it.metadata.name.startsWith(name));
@@ -29,6 +29,12 @@ export async function approveGate(hub: KubeClient, name: string, signal: AbortSi
     throw new FleetError("OPTION_INVALID", `there is no gate ${name}; ${pendingIn(items)}`);
   if (other !== undefined)
     throw new FleetError("OPTION_INVALID", `${found.length} gates begin with ${name}; pass more of the name`);
+  return gate;
+}
+
+/** @param name - As in `findGate`. */
+export async function approveGate(hub: KubeClient, name: string, signal: AbortSignal): Promise<Gate> {
+  const gate = await findGate(hub, name, signal);
   if (gate.spec.state !== "Pending")
     throw new FleetError("PRECONDITION_FAILED", `gate ${gate.metadata.name} is ${gate.spec.state} already`);
   const key = objectKey(undefined, gate.metadata.name);
