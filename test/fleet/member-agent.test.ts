@@ -59,7 +59,10 @@ describe("the agent that applies what is placed", () => {
     ]);
     expect(agent?.lastReceivedHeartbeat).toBeDefined();
     // By which placements and overrides select it.
-    expect(member.metadata.labels).toEqual({ "kubernetes-fleet.io/member-name": "a" });
+    expect(member.metadata.labels).toMatchObject({
+      "kubernetes-fleet.io/member-name": "a",
+      "fleet.azure.com/member-name": "a",
+    });
     expect(isConditionTrue(member.status?.conditions, "Joined")).toBe(true);
     expect(findCondition(member.status?.conditions, "ReadyToJoin")).toMatchObject({
       status: "True",

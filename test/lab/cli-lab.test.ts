@@ -243,6 +243,21 @@ describeOnKernel("membership", () => {
     expect(shown.stdout).not.toContain("tier");
   });
 
+  it("labels the member by the region of its nodes and its version of Kubernetes, without being asked", async () => {
+    await lab.kubectl("member-1", ["label", "node", "--all", "topology.kubernetes.io/region=eastus"]);
+    const hub = await lab.client("hub");
+    const member = await until(
+      "the hub knows the region",
+      () => hub.get(MEMBER_CLUSTERS, objectKey(undefined, "member-1")),
+      (it) => it.metadata.labels?.["fleet.azure.com/location"] === "eastus",
+    );
+    expect(member.metadata.labels).toMatchObject({
+      "topology.kubernetes.io/region": "eastus",
+      "fleet.azure.com/member-name": "member-1",
+      "fairlead.dev/kubernetes-version": expect.stringMatching(/^v1\./) as string,
+    });
+  });
+
   it("of one cluster under a second name is refused, and so is a name that cannot be", async () => {
     const other = await output("join", "other", ...joinFlags());
     expect(other.exitCode).toBe(2);

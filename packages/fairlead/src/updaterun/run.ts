@@ -169,8 +169,9 @@ export function wait(
     const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: MOST_WAIT }) * 1000;
     await getRun(hub, name, signal);
     const run = await untilState(hub, { name, state: flags.for, timeoutMs }, deps, signal);
-    const { outcome, status } = run.status ?? {};
-    if (flags.output === "text") printText(`run ${name} is ${outcome ?? status?.state ?? "NotStarted"}`);
+    const { outcome } = run.status ?? {};
+    if (flags.output === "text")
+      printText(`run ${name} is ${outcome ?? run.status?.status.state ?? "NotStarted"}`);
     else printText(renderRun(run, flags.output, nowOf(context)));
     if ((outcome ?? "Succeeded") !== "Succeeded") process.exitCode = UNHEALTHY;
   });

@@ -25,6 +25,7 @@ describe("the facts of a cluster", () => {
         ciliumKinds: new Set(ciliumKinds),
         hasCiliumMesh,
         nodeSupport: [],
+        nodes: [],
       }),
     );
 
@@ -47,6 +48,7 @@ describe("the facts of a cluster", () => {
       ciliumKinds: new Set(),
       hasCiliumMesh: false,
       nodeSupport: [],
+      nodes: [],
     });
     const before = { [KUBERNETES_PROPERTY]: known("v2"), [OTHER_MESH_PROPERTY]: known("Submariner") };
     const own = { [MEMBER_SUPPORT_PROPERTY]: { value: SUPPORTED, observationTime: NOW } };

@@ -1,4 +1,5 @@
 import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { type OriginFacts, originOf, ORIGINS } from "./cluster-origin.ts";
 import { formatSupport, ownSupport, type Support } from "./kubernetes-support.ts";
 
 /** Properties of a MemberCluster besides its ranges: what its agent finds out about the cluster. Pure. */
@@ -20,6 +21,7 @@ export const FACTS = [
   OTHER_MESH_PROPERTY,
   MEMBER_SUPPORT_PROPERTY,
   NODE_SUPPORT_PROPERTY,
+  ...ORIGINS,
 ] as const;
 type Fact = (typeof FACTS)[number];
 type Properties = NonNullable<MemberClusterStatus["properties"]>;
@@ -36,6 +38,7 @@ export interface Surroundings {
   readonly hasCiliumMesh: boolean;
   /** What the agents of nodes report. */
   readonly nodeSupport: readonly Support[];
+  readonly nodes: OriginFacts["nodes"];
 }
 
 export function factsOf({
@@ -44,6 +47,7 @@ export function factsOf({
   ciliumKinds,
   hasCiliumMesh,
   nodeSupport,
+  nodes,
 }: Surroundings): ReadonlyMap<Fact, string> {
   const engine = ciliumKinds.has("ciliumnodes")
     ? "Cilium"
@@ -62,6 +66,7 @@ export function factsOf({
     ...(meshes.length === 0 ? [] : [[OTHER_MESH_PROPERTY, meshes.join(", ")] as const]),
     [MEMBER_SUPPORT_PROPERTY, formatSupport([ownSupport("member")])],
     ...(nodeSupport.length === 0 ? [] : [[NODE_SUPPORT_PROPERTY, formatSupport(nodeSupport)] as const]),
+    ...originOf({ nodes, version, groups }),
   ]);
 }
 

@@ -15,7 +15,7 @@ const IN_PROGRESS: ReadonlySet<UpdateState> = new Set(["Running", "Pending", "St
 /**
  * Deletes a run.
  *
- * @throws {FleetError} `PRECONDITION_FAILED` where it is in progress: members would be left in the middle of an upgrade that nobody judges.
+ * @throws {FleetError} `PRECONDITION_FAILED` where it is in progress: members would be left in the middle of an upgrade without a judgement of it.
  */
 export async function deleteRun(hub: KubeClient, run: UpdateRun, signal: AbortSignal): Promise<void> {
   const { name } = run.metadata;

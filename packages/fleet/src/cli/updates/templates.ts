@@ -42,7 +42,7 @@ type ProfileSpec = AutoUpgradeProfile["spec"];
 /**
  * Creates a profile, or changes what is given of one.
  *
- * @throws {FleetError} `OPTION_INVALID` where there is none yet, and no channel is given.
+ * @throws {FleetError} `OPTION_INVALID` for a new one without a channel.
  */
 export async function writeProfile(
   hub: KubeClient,
@@ -64,7 +64,7 @@ export async function writeProfile(
     );
     return { object, isNew: false };
   }
-  // These belong to one channel: the server refuses them beside another.
+  // These belong to one channel: the server refuses them in a profile of another one.
   const ofOther =
     channel === "TargetKubernetesVersion" ? {} : { targetKubernetesVersion: null, longTermSupport: null };
   return createOrChange(
@@ -96,7 +96,7 @@ export function renderStrategies(strategies: readonly UpdateStrategy[], output: 
   return renderTable(output === "wide" ? STRATEGY_WIDE : STRATEGY_COLUMNS, strategies);
 }
 
-/** Stages with what each waits for and whom it has, a line each. */
+/** The stages with their groups, gates and waits, a line each. */
 export function renderStrategy(strategy: UpdateStrategy, output: ResultOutput): string {
   if (output !== "text") return renderData(strategy, output);
   return joinLines([

@@ -4,7 +4,6 @@ import {
   MEMBER_AGENT_TYPE,
   type InternalMemberCluster,
   MEMBER_CLUSTER_FINALIZER,
-  MEMBER_NAME_LABEL,
   MEMBER_CLUSTERS,
   type MemberCluster,
   type SuspectCluster,
@@ -14,6 +13,7 @@ import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { areRangesFreed } from "#domain/accepted-ranges.ts";
 import { drainedMembers, isDrainChanged } from "#domain/drain.ts";
+import { planLabels } from "#domain/member-labels.ts";
 import { FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -205,11 +205,12 @@ class Membership {
     await client.mergePatch(MEMBER_CLUSTERS, keyOf(member), { status: { conditions } }, options);
   }
 
-  /** By which placements and overrides select one cluster. */
-  async #label({ metadata: { name, labels } }: MemberCluster, signal: AbortSignal): Promise<void> {
-    if (labels?.[MEMBER_NAME_LABEL] === name) return;
-    const patch = { metadata: { labels: { [MEMBER_NAME_LABEL]: name } } };
-    await this.#parts.client.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, name), patch, {
+  /** By which placements and overrides select clusters. */
+  async #label(member: MemberCluster, signal: AbortSignal): Promise<void> {
+    const labels = planLabels(member, this.#internalMemberOf(member)?.status?.properties);
+    if (labels === undefined) return;
+    const patch = { metadata: { labels } };
+    await this.#parts.client.mergePatch(MEMBER_CLUSTERS, keyOf(member), patch, {
       fieldManager: HUB_MANAGER,
       signal,
     });

@@ -26,6 +26,7 @@ export async function planFacts(
     ciliumKinds: namesIn(kinds["resources"]),
     hasCiliumMesh: here.services.store.get(CILIUM_MESH) !== undefined,
     nodeSupport: nodeAgentsOf(session).support,
+    nodes: [...(session.ranges?.nodes.store.list() ?? [])],
   };
   return factProperties(factsOf(surroundings), before, at.now);
 }
