@@ -1,3 +1,4 @@
+import { systemClock } from "@fairlead/base/clock.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
@@ -343,13 +344,17 @@ describe("a profile that is applied by hand", () => {
   it("is checked before anything changes: pods with equal addresses cannot be in a flat network", async () => {
     const { snapshot, profile, plan: planned } = await plan();
     const target = { ...planned.target, members: ["c", "d"] };
-    const found = checkMesh(profile, target, snapshot, "0.1.0").filter((it) => it.status === "failed");
+    const found = checkMesh(profile, target, snapshot, { version: "0.1.0", nowMs: systemClock.now() }).filter(
+      (it) => it.status === "failed",
+    );
     expect(found.map((it) => it.check)).toEqual(["cidrs"]);
     expect(found[0]?.message).toContain("pod addresses of c (10.3.0.0/16)");
     const parallel = { ...target, network: { mode: "parallel" as const } };
-    expect(checkMesh(profile, parallel, snapshot, "0.1.0").filter((it) => it.status === "failed")).toEqual(
-      [],
-    );
+    expect(
+      checkMesh(profile, parallel, snapshot, { version: "0.1.0", nowMs: systemClock.now() }).filter(
+        (it) => it.status === "failed",
+      ),
+    ).toEqual([]);
   });
 
   it("is not applied from a plan that is older than the profile", async () => {

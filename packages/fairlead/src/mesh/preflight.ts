@@ -25,6 +25,8 @@ interface Preflight {
   readonly plan: MeshPlan;
   readonly snapshot: MeshSnapshot;
   readonly flags: PreflightFlags;
+  /** By the clock of the hub's API server. */
+  readonly nowMs: number;
   /** Findings are printed only. */
   readonly isDry: boolean;
 }
@@ -33,7 +35,7 @@ type Deps = RuntimeDeps & { readonly progress: (step: string) => void };
 
 /** @throws {FleetError} `PRECONDITION_FAILED` with the findings that stop the command. */
 export async function preflight(
-  { profile, plan, snapshot, flags, isDry }: Preflight,
+  { profile, plan, snapshot, flags, isDry, nowMs }: Preflight,
   deps: Deps,
   signal: AbortSignal,
 ): Promise<void> {
@@ -46,7 +48,9 @@ export async function preflight(
     );
   const probed = flags.probe === undefined ? [] : probedContexts(flags.probe, plan, isDry);
   const findings = [
-    ...checkMesh(profile, plan.target, snapshot, VERSION).filter((it) => !skipped.has(it.check)),
+    ...checkMesh(profile, plan.target, snapshot, { version: VERSION, nowMs }).filter(
+      (it) => !skipped.has(it.check),
+    ),
     ...(probed.length === 0 ? [] : await probe(probed, flags, deps, signal)),
   ];
   for (const { status, check, message } of findings)

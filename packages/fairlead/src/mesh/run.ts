@@ -104,7 +104,8 @@ export function apply(name: string, flags: ApplyFlags): Promise<void> {
     const plan = planFor(snapshot, profile, goal);
     if (flags.whatIf === true || plan.problems.length > 0)
       printText(renderPlan(plan, snapshot.members, flags.output));
-    const checked = { profile, plan, snapshot, flags };
+    const nowMs = clockOfServer(hub, deps.clock).now();
+    const checked = { profile, plan, snapshot, flags, nowMs };
     if (flags.whatIf !== true) return carryOut(context, checked, goal);
     await preflight({ ...checked, isDry: true }, deps, signal);
     if (plan.problems.length > 0) process.exitCode = UNHEALTHY;
@@ -112,6 +113,7 @@ export function apply(name: string, flags: ApplyFlags): Promise<void> {
 }
 
 interface Checked {
+  readonly nowMs: number;
   readonly profile: ClusterMeshProfile;
   readonly plan: MeshPlan;
   readonly snapshot: MeshSnapshot;

@@ -22,6 +22,10 @@ interface Drafted {
   readonly isSeen?: boolean;
   /** Of its clock. Unit: seconds. */
   readonly ahead?: number;
+  /** Its Lease, by its own clock: how long ago by the hub's. Unit: seconds. */
+  readonly renewedBefore?: number;
+  /** Since the fields of its status have their managers: a server renews that time at its will. Unit: seconds. */
+  readonly managedSince?: number;
 }
 
 const NOW = "2026-01-01T00:00:00Z";
@@ -50,14 +54,20 @@ function member(name: string, draft: Drafted): MemberCluster {
   };
 }
 
-function heartbeat(name: string, { ahead = 0 }: Drafted): InternalMemberCluster {
+function heartbeat(name: string, { ahead = 0, managedSince = 0 }: Drafted): InternalMemberCluster {
   const at = new Date(Date.parse(NOW) + ahead * 1000).toISOString();
   return {
     metadata: {
       namespace: `fleet-member-${name}`,
       name,
       managedFields: [
-        { manager: "m", operation: "Update", apiVersion: "v1", subresource: "status", time: NOW },
+        {
+          manager: "m",
+          operation: "Update",
+          apiVersion: "v1",
+          subresource: "status",
+          time: new Date(Date.parse(NOW) - managedSince * 1000).toISOString(),
+        },
       ],
     },
     spec: { state: "Join" },
@@ -71,13 +81,15 @@ function check(
 ): readonly MeshFinding[] {
   const all = Object.entries(drafts);
   const members = all.map(([name, draft]) => member(name, draft));
-  const leases = all.map(([name, { version = "0.2.0" }]): Lease => {
+  const leases = all.map(([name, { version = "0.2.0", renewedBefore }]): Lease => {
     const metadata = {
       namespace: `fleet-member-${name}`,
       name,
       annotations: { [VERSION_ANNOTATION]: version },
     };
-    return { metadata };
+    return renewedBefore === undefined
+      ? { metadata }
+      : { metadata, spec: { renewTime: new Date(Date.parse(NOW) - renewedBefore * 1000).toISOString() } };
   });
   const received = all.filter(([, it]) => it.isSeen !== false).map(([name]) => name);
   const snapshot: MeshSnapshot = {
@@ -102,7 +114,7 @@ function check(
     spec: { memberSelector: {}, apply: "Manual", network },
   };
   const target = { network, members: Object.keys(drafts), memberSelector: "", operation: "1", ...more };
-  return checkMesh(profile, target, snapshot, "0.2.0");
+  return checkMesh(profile, target, snapshot, { version: "0.2.0", nowMs: Date.parse(NOW) });
 }
 const shown = (all: readonly MeshFinding[]): string[] =>
   all.map((it) => `${it.status} ${it.check}: ${it.message}`);
@@ -113,6 +125,10 @@ const B = { pods: "10.2.0.0/16" };
 describe("the checks before a profile is applied", () => {
   it("find nothing in clusters that go together", () => {
     expect(shown(check({ a: A, b: B }))).toEqual([]);
+  });
+
+  it("find no clock ahead because the manager of a status is old, as on servers that do not renew its time", () => {
+    expect(shown(check({ a: { ...A, managedSince: 352 } }))).toEqual([]);
   });
 
   it.each<[string, readonly MeshFinding[], RegExp]>([
@@ -165,6 +181,11 @@ describe("the checks before a profile is applied", () => {
       "a clock that is ahead",
       check({ a: { ...A, ahead: 90 } }),
       /^warning clock: the clock of a is 90 s ahead.*NTP/,
+    ],
+    [
+      "a clock that is ahead by the renewal of its Lease alone",
+      check({ a: { ...A, ahead: -60, renewedBefore: -40 } }),
+      /^warning clock: the clock of a is 40 s ahead.*NTP/,
     ],
     [
       "another mesh",

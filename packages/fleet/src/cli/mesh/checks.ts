@@ -6,6 +6,8 @@ import { findOverlap, planOf } from "#domain/address-plan.ts";
 import { CNI_PROPERTY, KUBERNETES_PROPERTY, OTHER_MESH_PROPERTY } from "#domain/cluster-facts.ts";
 import { type NamedRange, rangesOf } from "#domain/ranges.ts";
 import { formatPrefix, overlaps } from "@fairlead/base/netaddr/prefix.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import { compareVersions } from "../fleet/versions.ts";
 import type { MeshSnapshot } from "./read.ts";
@@ -32,13 +34,15 @@ interface Checked {
   readonly snapshot: MeshSnapshot;
   /** Of this program. */
   readonly version: string;
+  /** By the clock of the hub's API server. */
+  readonly nowMs: number;
 }
 
 export function checkMesh(
   profile: ClusterMeshProfile,
   target: AppliedMesh,
   snapshot: MeshSnapshot,
-  version: string,
+  { version, nowMs }: { readonly version: string; readonly nowMs: number },
 ): readonly MeshFinding[] {
   const wanted = new Set(target.members);
   const before = new Set(profile.spec.applied?.members);
@@ -49,6 +53,7 @@ export function checkMesh(
     profile,
     snapshot,
     version,
+    nowMs,
   };
   const looks = [checkHealth, checkIdentity, checkRanges, checkVersions, checkClocks, checkCnis];
   return looks.flatMap((look) => look(checked));
@@ -210,24 +215,19 @@ function skewOf(versions: ReadonlyMap<string, string | undefined>, most: number)
 /** Unit: milliseconds. */
 const CLOCK_LIMIT_MS = 30_000;
 
-/** Heartbeats have the time of the member; the hub's API server dates them by its own clock. */
-function checkClocks({ members, snapshot }: Checked): MeshFinding[] {
-  const wanted = new Set(members.map((it) => it.metadata.name));
-  return snapshot.internalMembers.flatMap(({ metadata, status }) => {
-    const writes = (metadata.managedFields ?? []).filter((it) => it.subresource === "status");
-    const writtenMs = Math.max(...writes.map((it) => Date.parse(it.time ?? "")));
-    const seenMs = Math.max(
-      ...(status?.agentStatus ?? []).map((it) => Date.parse(it.lastReceivedHeartbeat ?? "")),
-    );
-    const aheadMs = seenMs - writtenMs;
-    // An older heartbeat than the last write of the status means nothing.
-    if (!wanted.has(metadata.name) || !(aheadMs > CLOCK_LIMIT_MS)) return [];
+/** Heartbeats and renewals have the time of the member: none is later than the hub's now, unless its clock is ahead. */
+function checkClocks({ members, snapshot, nowMs }: Checked): MeshFinding[] {
+  const beats = new Map(snapshot.internalMembers.map((it) => [keyOf(it), it.status?.agentStatus ?? []]));
+  const leases = new Map(snapshot.leases.map((it) => [keyOf(it), it.spec?.renewTime]));
+  return members.flatMap(({ metadata: { name } }) => {
+    const key = objectKey(mailboxOf(name), name);
+    const times = [leases.get(key), ...(beats.get(key) ?? []).map((it) => it.lastReceivedHeartbeat)];
+    const knownMs = times.map((it) => Date.parse(it ?? "")).filter(Number.isFinite);
+    const aheadMs = Math.max(...knownMs) - nowMs;
+    if (aheadMs <= CLOCK_LIMIT_MS) return [];
     const seconds = Math.round(aheadMs / 1000);
     return [
-      warning(
-        "clock",
-        `the clock of ${metadata.name} is ${seconds} s ahead of the hub's; synchronize them (NTP)`,
-      ),
+      warning("clock", `the clock of ${name} is ${seconds} s ahead of the hub's; synchronize them (NTP)`),
     ];
   });
 }
