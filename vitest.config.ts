@@ -31,7 +31,7 @@ const IN_FULL_ONLY = SIZE === "full" ? [] : ["test/lab/faults-{clock,server}.tes
 const IN_CI = [
   "test/chart/{image,install,install-page}.test.ts",
   "test/fleet/{absent-fields,embedded-hub,faults,hub-away,hub-move}.test.ts",
-  "test/lab/{bad-upgrades,between-nodes,charts,faults-network,faults-programs,fleet-faults,global-services,mode-change,nat,upgrade}.test.ts",
+  "test/lab/{bad-upgrades,between-nodes,charts,examples,faults-network,faults-programs,fleet-faults,global-services,mode-change,nat,upgrade}.test.ts",
   "test/release/**/*.test.ts",
 ];
 const TAKEN = SIZE === "ci" ? IN_CI : ["test/{lab,release}/**/*.test.ts"];

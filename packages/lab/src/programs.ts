@@ -128,6 +128,7 @@ function clusterPrograms(
     controllers,
     site("member", {
       kubeconfig: join(dir, KUBECONFIG.member),
+      ...(topology.spec.serviceImports === "manual" ? { "service-imports": "manual" } : {}),
       ...(bootRulesOf(topology.spec, cluster, dir).length > 0 ? { "startup-taint": true } : {}),
       ...ALONE,
     }),

@@ -1,4 +1,5 @@
-import { Command } from "@commander-js/extra-typings";
+import { Command, Option } from "@commander-js/extra-typings";
+import { IMPORT_CREATORS } from "@fairlead/fleet/member/session.ts";
 import { listOption } from "#shared/output.ts";
 
 /** `fairlead lab`: the commands. Their implementations are in the other files of this folder, loaded on demand. */
@@ -35,6 +36,14 @@ export function command(): Command {
       "1.36",
     )
     .option("--bare", "only clusters, the hub with nodes too, to install charts and join as on real clusters")
+    .addOption(
+      new Option(
+        "--service-imports <how>",
+        "who creates ServiceImports in members: their agents, or users, for the services they want",
+      )
+        .choices(IMPORT_CREATORS)
+        .default(IMPORT_CREATORS[0]),
+    )
     .option("--network-policy", "with topology flat, too, run fairlead node, which enforces network policies")
     .option("--upgrades", "run a program that upgrades clusters as update runs ask")
     .option("--no-fleet", "do not join the clusters to the hub")

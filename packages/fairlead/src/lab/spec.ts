@@ -15,6 +15,7 @@ export interface ShapeOptions {
   readonly ipFamily: string;
   readonly leaseSeconds: string;
   readonly kubernetesVersion: string;
+  readonly serviceImports: "automatic" | "manual";
   readonly bare?: true | undefined;
   readonly networkPolicy?: true | undefined;
   readonly upgrades?: true | undefined;
@@ -46,11 +47,13 @@ export function specOf(
     leaseSeconds: parseWhole("--lease-seconds", options.leaseSeconds),
     bare: options.bare === true,
     release: options.kubernetesVersion as "1.36",
+    ...(options.serviceImports === "manual" ? { serviceImports: "manual" } : {}),
     extras: extrasOf(options),
   };
   if (found === undefined) return wanted;
   const kept = <K extends keyof LabSpec>(field: K, ...by: readonly (keyof ShapeOptions)[]): LabSpec[K] =>
     by.some((it) => isGiven(it)) ? wanted[field] : found[field];
+  const serviceImports = kept("serviceImports", "serviceImports");
   return {
     name: options.name,
     members: kept("members", "members"),
@@ -63,6 +66,7 @@ export function specOf(
     leaseSeconds: kept("leaseSeconds", "leaseSeconds"),
     bare: kept("bare", "bare"),
     release: kept("release", "kubernetesVersion"),
+    ...(serviceImports === undefined ? {} : { serviceImports }),
     extras: kept("extras", ...OF_EXTRAS),
   };
 }

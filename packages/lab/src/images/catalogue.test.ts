@@ -90,10 +90,33 @@ describe("the catalogue", () => {
   });
 
   it("names the Debian package of a program that is not installed", () => {
-    const result = resolveImage("nginx:1.27", machine);
+    const result = resolveImage("curlimages/curl", { ...machine, has: () => false });
     expect(result).toMatchObject({ found: false, reason: "ErrImagePull" });
-    expect(JSON.stringify(result)).toContain("install the Debian package: nginx-light");
+    expect(JSON.stringify(result)).toContain("install the Debian package: curl");
   });
+
+  it("has the shell of busybox by the names that its pods use", () => {
+    const found = resolveImage("busybox", machine);
+    expect(found.found && found.program.scripts).toHaveProperty(["/bin/ash"]);
+    expect(found.found && found.program.env["PATH"]).toMatch(/^\/run\/fairlead\/bin:/);
+  });
+
+  it("serves files of nginx by a program of Fairlead on a machine without nginx, with any arguments", () => {
+    const found = resolveImage("nginx:1.14.2", machine);
+    expect(found).toMatchObject({ found: true, program: { entrypoint: ["nginx"], needs: FILES } });
+    expect(found.found && found.program.scripts["nginx"]).toBe(
+      "#!/bin/sh\nexec '/run/fairlead/node' '/run/fairlead/lib/fairlead.mjs' 'lab-nginx'\n",
+    );
+    const real = resolveImage("nginx", { ...machine, has: () => true });
+    expect(real.found && real.program.scripts["nginx"]).toContain("root /usr/share/nginx/html;");
+  });
+
+  it.each(["cilium/json-mock:1.2", `quay.io/cilium/json-mock:v1.3.8@sha256:${"a".repeat(64)}`])(
+    "has %s",
+    (image) => {
+      expect(resolveImage(image, machine)).toMatchObject({ found: true });
+    },
+  );
 
   it("reports a malformed name", () => {
     expect(resolveImage("NGINX latest", machine)).toMatchObject({ found: false, reason: "InvalidImageName" });

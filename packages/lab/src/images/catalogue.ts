@@ -3,6 +3,7 @@
  */
 
 import { agnhostScript } from "./agnhost/script.ts";
+import { ASH, NGINX, standIn } from "./scripts.ts";
 import { formatImage, imageName, parseImage } from "./reference.ts";
 
 /** What an image's configuration would say. */
@@ -61,12 +62,16 @@ interface Entry {
   readonly scripts?: Readonly<Record<string, string>>;
   /** One of Fairlead's programs: what its image would be called with. The image has `node`, too. */
   readonly own?: readonly string[];
-  /** A script that is the entrypoint in the place of that program, which it starts if it has to: its path, and its text. */
+  /** A script that is the entrypoint in the place of that program, which it starts if it has to: its path or name, and its text. */
   readonly front?: { readonly path: string; readonly render: (program: readonly string[]) => string };
+  /** What stands in where the required programs are not installed. */
+  readonly otherwise?: Entry;
 }
 
-const SHELL: Entry = { cmd: ["sh"] };
+const SHELL: Entry = { cmd: ["sh"], scripts: { "/bin/ash": ASH } };
 const CURL: Entry = { entrypoint: ["curl"], requires: { curl: "curl" } };
+/** Our own server needs curl for its probes only. */
+const JSON_MOCK: Entry = { own: ["lab-json-mock"], requires: { curl: "curl" } };
 const DNS_TOOLS: Entry = { cmd: ["sh"], requires: { dig: "bind9-dnsutils", nslookup: "bind9-dnsutils" } };
 
 /**
@@ -100,8 +105,21 @@ const ENTRIES: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["docker.io/library/ubuntu", { cmd: ["bash"], requires: { bash: "bash" } }],
   [
     "docker.io/library/nginx",
-    { entrypoint: ["nginx"], cmd: ["-g", "daemon off;"], requires: { nginx: "nginx-light" } },
+    {
+      entrypoint: ["nginx"],
+      cmd: ["-g", "daemon off;"],
+      requires: { nginx: "nginx-light" },
+      scripts: { nginx: NGINX },
+      // Serves files alone.
+      otherwise: {
+        own: ["lab-nginx"],
+        cmd: ["-g", "daemon off;"],
+        front: { path: "nginx", render: standIn },
+      },
+    },
   ],
+  ["docker.io/cilium/json-mock", JSON_MOCK],
+  ["quay.io/cilium/json-mock", JSON_MOCK],
   ["docker.io/curlimages/curl", CURL],
   ["quay.io/curl/curl", CURL],
   ["docker.io/alpine/curl", CURL],
@@ -148,13 +166,14 @@ export function resolveImage(text: string, machine: Machine): ImageResult {
     return { found: false, reason: "ErrImagePull", message };
   }
   const missing = Object.entries(entry.requires ?? {}).filter(([program]) => !machine.has(program));
-  if (missing.length > 0) {
+  if (missing.length > 0 && entry.otherwise === undefined) {
     const programs = missing.map(([program]) => program).join(", ");
     const packages = [...new Set(missing.map(([, name]) => name))].join(" ");
     const message = `failed to pull image "${image}": it stands for programs of this machine that are not installed (${programs}); install the Debian package: ${packages}`;
     return { found: false, reason: "ErrImagePull", message };
   }
-  const program = entry.own === undefined ? machineProgram(entry) : ownProgram(entry, entry.own, machine);
+  const used = missing.length > 0 ? (entry.otherwise ?? entry) : entry;
+  const program = used.own === undefined ? machineProgram(used) : ownProgram(used, used.own, machine);
   return { found: true, program: { image, ...program } };
 }
 

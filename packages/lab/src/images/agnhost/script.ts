@@ -1,3 +1,4 @@
+import { quoteWord } from "../quote.ts";
 import { SCTP_PROGRAM } from "./sctp.ts";
 
 /** The program `/agnhost` of the image of Kubernetes' tests, as far as a shell does it. Pure. */
@@ -112,11 +113,7 @@ case \${1:-pause} in
     trap 'exit 1' INT
     while :; do sleep 3600 & wait; done
     ;;
-  *) exec ${servers.map(quote).join(" ")} "$@" ;;
+  *) exec ${servers.map(quoteWord).join(" ")} "$@" ;;
 esac
 `;
-}
-
-function quote(word: string): string {
-  return `'${word.replaceAll("'", `'\\''`)}'`;
 }

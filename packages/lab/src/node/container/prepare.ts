@@ -56,7 +56,7 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
       ? []
       : [{ source: join(folder, "scripts"), target: SCRIPT_FOLDER, readOnly: true }]),
     ...scripts
-      .filter(([path]) => path.startsWith("/"))
+      .filter(([path]) => path.startsWith("/") && !isInSystem(path, options.system))
       .map(([path]) => fileBind(join(folder, "scripts", basename(path)), path)),
     fileBind(join(folder, TERMINATION_FILE), spec.terminationMessagePath),
     ...(options.terminal === undefined ? [] : [fileBind(options.terminal, "/dev/console")]),
@@ -97,6 +97,11 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   chmodSync(join(folder, TERMINATION_FILE), 0o666);
   // Last and as a whole: a folder without it was not finished, and is removed.
   replaceFileSync(join(folder, RECORD_FILE), JSON.stringify(record));
+}
+
+/** Whether a path cannot be added: /usr may be a file system of its own, which containers read only, and /bin is in it. */
+function isInSystem(path: string, system: readonly string[]): boolean {
+  return system.some((it) => `/usr${path}`.startsWith(`${it}/`) || path.startsWith(`${it}/`));
 }
 
 function writeScripts(folder: string, scripts: readonly (readonly [name: string, text: string])[]): void {
