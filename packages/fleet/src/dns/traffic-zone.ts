@@ -16,7 +16,7 @@ import { isLabel } from "@fairlead/dns/labels.ts";
 import type { Forward } from "@fairlead/dns/resolver.ts";
 
 /** One target, with its records of each type. */
-interface Choice {
+interface Choice extends Pick<TrafficTarget, "priority" | "degraded" | "drained"> {
   readonly weight: number;
   readonly a: readonly ResourceRecord[];
   readonly aaaa: readonly ResourceRecord[];
@@ -70,13 +70,16 @@ export class TrafficZone implements Forward {
     return records.length === 0 ? this.#no(RCODE.NOERROR) : this.#yes(records);
   }
 
-  /** Only targets that have something of the asked type take part: a client of one family is not sent to the other. */
+  /**
+   * Only targets that have something of the asked type take part: a client of one family is not sent to the other, and gets a
+   * degraded target of its family if that has no other.
+   */
   #draw(choices: readonly Choice[], type: number): readonly ResourceRecord[] {
     const having = choices.flatMap((it) => {
       const records = recordsOf(it, type);
-      return records.length === 0 ? [] : [{ records, weight: it.weight }];
+      return records.length === 0 ? [] : [{ ...it, records }];
     });
-    return draw(having, this.#options.rng);
+    return draw(answering(having), this.#options.rng);
   }
 
   #yes(answers: readonly ResourceRecord[]): Answer {
@@ -96,14 +99,19 @@ function recordsOf({ a, aaaa, cname }: Choice, type: number): readonly ResourceR
 }
 
 function choicesOf(name: string, { spec }: TrafficRoute): Choice[] {
-  return answering(spec.targets ?? []).map((target) => choiceOf(name, spec.ttl, target));
+  return (spec.targets ?? []).map((target) => choiceOf(name, spec.ttl, target));
 }
 
-function choiceOf(name: string, ttl: number, { weight, addresses = [], hostname }: TrafficTarget): Choice {
+function choiceOf(
+  name: string,
+  ttl: number,
+  { weight, addresses = [], hostname, ...standing }: TrafficTarget,
+): Choice {
   const record = (data: RecordData): ResourceRecord => ({ name, class: CLASS.IN, ttl, data });
   const parsed = addresses.flatMap((text) => tryParseAddress(text) ?? []);
   const target = parsed.length === 0 && hostname !== undefined ? tryParseName(hostname) : undefined;
   return {
+    ...standing,
     weight,
     a: parsed.flatMap((it) => (typeof it === "number" ? [record({ type: "A", address: it })] : [])),
     aaaa: parsed.flatMap((it) => (typeof it === "bigint" ? [record({ type: "AAAA", address: it })] : [])),
