@@ -13,7 +13,7 @@ import { CLUSTER_RESOURCE_OVERRIDES } from "@fairlead/fleet/api/placement.kubern
 import { CLUSTER_RESOURCE_PLACEMENTS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { HUB_DEFAULTS } from "@fairlead/fleet/hub/hub.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
-import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
@@ -69,6 +69,17 @@ it("refuses a second override of an object by an administrator, as soon as it is
   await admin.create(CLUSTER_RESOURCE_OVERRIDES, override("first"));
   await expect(admin.create(CLUSTER_RESOURCE_OVERRIDES, override("second"))).rejects.toThrow(
     "Namespace work (v1) is selected by override first",
+  );
+});
+
+it("refuses a pod with the reason that a hub runs no workloads, and where to place it", async () => {
+  await admin.create(NAMESPACES, { metadata: { name: "demo" } });
+  const pod = {
+    metadata: { namespace: "demo", name: "p" },
+    spec: { containers: [{ name: "c", image: "busybox" }] },
+  };
+  await expect(admin.create(PODS, pod)).rejects.toThrow(
+    "the hub of a fleet runs no workloads: pods may be created only in namespaces fleet-* and kube-*",
   );
 });
 

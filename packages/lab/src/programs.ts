@@ -103,7 +103,11 @@ function clusterPrograms(
   });
   if (cluster.runs === "hub")
     return [
-      apiserver,
+      // Nothing makes ServiceAccounts here, without which the plugin would refuse a pod before the policy says why.
+      {
+        ...apiserver,
+        args: [...apiserver.args, ...flags({ "disable-admission-plugins": "ServiceAccount" })],
+      },
       site("hub", {
         kubeconfig: join(dir, KUBECONFIG.hub),
         "member-lease-seconds": leaseSeconds,

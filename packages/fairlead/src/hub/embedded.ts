@@ -68,6 +68,8 @@ async function serve({ log }: ProgramContext, flags: EmbeddedFlags, token: strin
     port: parseWhole("--port", flags.port, PORTS),
     bindAddress: parseAddress(flags.bindAddress),
     externalSans: flags.externalSan ?? [],
+    // Nothing makes ServiceAccounts here, without which the plugin would refuse a pod before the policy says why.
+    disabledAdmissionPlugins: ["ServiceAccount"],
     // Members join with tokens.
     authentication: { bootstrapTokens: true, staticTokens: new Map([[token, { name: USER, groups: [] }]]) },
     log,
