@@ -74,7 +74,7 @@ export interface LabSpec {
   readonly bare: boolean;
   /** The release of Kubernetes with which clusters and nodes begin; `lab upgrade` changes it for each. */
   readonly release: LabRelease;
-  /** Who creates ServiceImports in members: their agents, or users. Absent: agents. */
+  /** The creators of ServiceImports in members: "manual" for users. Absent: agents. */
   readonly serviceImports?: "manual";
   /** Programs that the owner of the lab adds to those of the fleet. */
   readonly extras: readonly ExtraProgram[];

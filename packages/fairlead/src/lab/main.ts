@@ -39,7 +39,7 @@ export function command(): Command {
     .addOption(
       new Option(
         "--service-imports <how>",
-        "who creates ServiceImports in members: their agents, or users, for the services they want",
+        "creators of ServiceImports in members: agents, or users, for the services they want",
       )
         .choices(IMPORT_CREATORS)
         .default(IMPORT_CREATORS[0]),

@@ -64,7 +64,7 @@ interface Entry {
   readonly own?: readonly string[];
   /** A script that is the entrypoint in the place of that program, which it starts if it has to: its path or name, and its text. */
   readonly front?: { readonly path: string; readonly render: (program: readonly string[]) => string };
-  /** What stands in where the required programs are not installed. */
+  /** The entry for machines on which the required programs are not installed. */
   readonly otherwise?: Entry;
 }
 

@@ -30,7 +30,7 @@ fi
 exec "$(PATH=/usr/sbin:/usr/bin:/sbin:/bin command -v nginx)" "$@"
 `;
 
-/** A program of ours under another name, whatever its arguments are. */
+/** A program of Fairlead under another name, whatever its arguments are. */
 export function standIn(program: readonly string[]): string {
   return `#!/bin/sh\nexec ${program.map(quoteWord).join(" ")}\n`;
 }
