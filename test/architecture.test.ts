@@ -107,7 +107,7 @@ const GUARDED: readonly {
     allowed: [
       /^base\/src\/print\.ts$/,
       /^fairlead\/src\/(completion|shared\/screen\.ts$|lab\/logs\.ts$)/,
-      /^fairlead\/src\/(lab-agnhost|lab-echo|verify-pod)\//,
+      /^fairlead\/src\/(lab-agnhost|lab-echo|lab-json-mock|lab-nginx|verify-pod)\//,
       /^lab\/src\/images\//,
       /^apiserver\/src\/(program|envtest)\//,
     ],

@@ -44,6 +44,13 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
       load: () => import("#autoupgradeprofile/main.ts"),
     },
   ],
+  [
+    "releasecatalog",
+    {
+      summary: "keep the versions that clusters can be upgraded to",
+      load: () => import("#releasecatalog/main.ts"),
+    },
+  ],
   ["gate", { summary: "list and approve what update runs wait for", load: () => import("#gate/main.ts") }],
   [
     "status",

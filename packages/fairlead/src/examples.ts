@@ -138,6 +138,16 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "autoupgradeprofile generate-update-run": [
     "fairlead autoupgradeprofile generate-update-run stable --run june",
   ],
+  releasecatalog: [
+    "fairlead releasecatalog import releases --repository registry.k8s.io/kube-apiserver",
+    "fairlead releasecatalog list",
+  ],
+  "releasecatalog import": [
+    "fairlead releasecatalog import releases --repository registry.k8s.io/kube-apiserver --minor-versions 3",
+    "fairlead releasecatalog import eu --kubernetes-versions versions.txt --node-images images.txt --region eu",
+    "fairlead releasecatalog import k3s --repository docker.io/rancher/k3s --dry-run",
+  ],
+  "releasecatalog list": ["fairlead releasecatalog list"],
   gate: ["fairlead gate list --run june", "fairlead gate approve 3f1c"],
   "gate list": ["fairlead gate list --run june", "fairlead gate list --state Pending"],
   "gate show": ["fairlead gate show 3f1c"],

@@ -1,0 +1,131 @@
+import { FleetError, messageOf } from "@fairlead/base/errors.ts";
+import { isObject } from "@fairlead/base/json.ts";
+import { shown } from "#domain/formats.ts";
+import { readNames } from "./catalog.ts";
+
+/** Tags of a repository, as the OCI distribution specification lists them, with the anonymous token that registries ask for. */
+
+/** Unit: bytes. */
+const MAX_BODY = 8 * 1024 * 1024;
+const PAGE = 1000;
+const MAX_PAGES = 20;
+
+/** The part of `fetch` that is used. */
+export type Fetch = (
+  url: URL,
+  init: { headers: Record<string, string>; signal: AbortSignal },
+) => Promise<Response>;
+
+/**
+ * Lists the tags of a repository.
+ *
+ * @param repository - Such as "registry.k8s.io/kube-apiserver".
+ * @throws {FleetError} `OPTION_INVALID` if it is not the name of one, `API_UNAVAILABLE` with what its registry answered.
+ */
+export async function listTags(
+  repository: string,
+  { fetch, signal }: { readonly fetch: Fetch; readonly signal: AbortSignal },
+): Promise<readonly string[]> {
+  let url: URL | undefined = firstPage(repository);
+  const { origin } = url;
+  const tags: string[] = [];
+  let authorization: string | undefined;
+  const ask = async (at: URL): Promise<Response> => {
+    const headers = { accept: "application/json", ...(authorization === undefined ? {} : { authorization }) };
+    try {
+      return await fetch(at, { headers, signal });
+    } catch (cause) {
+      throw new FleetError(
+        "API_UNAVAILABLE",
+        `cannot ask ${at.host} for ${repository}: ${messageOf(cause)}`,
+        {
+          cause,
+        },
+      );
+    }
+  };
+  for (let page = 0; url !== undefined && page < MAX_PAGES; page++) {
+    let response = await ask(url);
+    if (response.status === 401 && authorization === undefined) {
+      await response.body?.cancel();
+      authorization = await askToken(response.headers.get("www-authenticate") ?? "", url, ask);
+      response = await ask(url);
+    }
+    if (!response.ok) {
+      await response.body?.cancel();
+      throw new FleetError(
+        "API_UNAVAILABLE",
+        `${url.host} answered ${response.status} for the tags of ${repository}`,
+      );
+    }
+    tags.push(...readNames(await bounded(response, url.host), url.host));
+    url = nextPage(response.headers.get("link"), url, origin);
+  }
+  return tags;
+}
+
+const REPOSITORY = /^([a-z0-9][a-z0-9.-]*(?::\d{1,5})?)\/([a-z0-9]+(?:[._/-]+[a-z0-9]+)*)$/;
+
+function firstPage(repository: string): URL {
+  const [, host = "", path = ""] = (repository.length <= 512 ? REPOSITORY.exec(repository) : undefined) ?? [];
+  if (!host.includes(".") && !host.startsWith("localhost"))
+    throw new FleetError(
+      "OPTION_INVALID",
+      `--repository: ${shown(repository)} is not REGISTRY/NAME, such as registry.k8s.io/kube-apiserver`,
+    );
+  const name = host === "docker.io" ? "registry-1.docker.io" : host;
+  // As container engines do for a registry of this machine.
+  const scheme = /^(?:localhost|127\.0\.0\.1)(?::|$)/.test(host) ? "http" : "https";
+  return new URL(`${scheme}://${name}/v2/${path}/tags/list?n=${PAGE}`);
+}
+
+/** Only pages of the same server: a token is not for others. */
+function nextPage(link: string | null, url: URL, origin: string): URL | undefined {
+  const [, target] = /^<([^<>]{1,2048})>; *rel="?next"?/.exec(link ?? "") ?? [];
+  if (target === undefined || !URL.canParse(target, url.href)) return undefined;
+  const next = new URL(target, url);
+  return next.origin === origin && next.href !== url.href ? next : undefined;
+}
+
+/** Unit: characters. */
+const MAX_CHALLENGE = 8192;
+const FIELD = /\b(realm|service|scope)="([^"]*)"/g;
+
+/** Source: distribution specification, token authentication. */
+async function askToken(challenge: string, url: URL, ask: (at: URL) => Promise<Response>): Promise<string> {
+  const fields = new Map(
+    [...challenge.slice(0, MAX_CHALLENGE).matchAll(FIELD)].map(
+      ([, name = "", value = ""]) => [name, value] as const,
+    ),
+  );
+  const realm = fields.get("realm");
+  if (!challenge.startsWith("Bearer ") || realm === undefined || !URL.canParse(realm))
+    throw new FleetError(
+      "API_UNAUTHORIZED",
+      `${url.host} asks for credentials, and offers no anonymous token`,
+    );
+  const at = new URL(realm);
+  if (at.protocol !== "https:" && at.origin !== url.origin)
+    throw new FleetError("API_UNAUTHORIZED", `${url.host} names a token server without TLS: ${shown(realm)}`);
+  for (const name of ["service", "scope"]) {
+    const value = fields.get(name);
+    if (value !== undefined) at.searchParams.set(name, value);
+  }
+  const response = await ask(at);
+  const body: unknown = response.ok ? JSON.parse(await bounded(response, at.host)) : undefined;
+  const token = isObject(body) ? (body["token"] ?? body["access_token"]) : undefined;
+  if (typeof token === "string" && /^[\x21-\x7e]{1,16384}$/.test(token)) return `Bearer ${token}`;
+  throw new FleetError("API_UNAUTHORIZED", `${at.host} gave no anonymous token for ${url.host}`);
+}
+
+async function bounded(response: Response, host: string): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of response.body ?? []) {
+    size += part.byteLength;
+    if (size > MAX_BODY)
+      throw new FleetError("API_UNAVAILABLE", `the answer of ${host} is larger than ${MAX_BODY} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString("utf8");
+}
