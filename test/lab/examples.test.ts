@@ -5,6 +5,7 @@ import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { isReady } from "@fairlead/fleet/domain/pods.ts";
 import { eventually, until } from "../support/waiting.ts";
 import { checkout, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { untilConnected } from "./parallel-lab.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const SERVER = "member-1";
@@ -30,20 +31,22 @@ describeOnKernel("the example of Fleetboard", () => {
       (all) => all.length > 0 && all.every(isReady),
       { namespace: "default" },
     );
+    await untilConnected(lab, [SERVER, CLIENT]);
     const page = await until(
       "the service answers",
-      async () =>
-        (
-          await lab.kubectl(
-            CLIENT,
-            [
-              ...["exec", pod?.metadata.name ?? "", "-c", "alpine", "--"],
-              ...["curl", "-sS", "-m", "5", "nginx-svc.default.svc.fleetboard.local"],
-            ],
-            { allowFailure: true },
-          )
-        ).stdout,
-      (it) => it !== "",
+      async () => {
+        const { stdout, stderr } = await lab.kubectl(
+          CLIENT,
+          [
+            ...["exec", pod?.metadata.name ?? "", "-c", "alpine", "--"],
+            ...["curl", "-sS", "-m", "5", "nginx-svc.default.svc.fleetboard.local"],
+          ],
+          { allowFailure: true },
+        );
+        return `${stdout}${stderr}`;
+      },
+      (it) => it.includes("</html>"),
+      { timeoutMs: 60_000 },
     );
     expect(page).toContain("<title>Welcome to nginx!</title>");
     const ash = await lab.kubectl(CLIENT, [
