@@ -91,7 +91,7 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
           { name: "Namespace", type: "string", jsonPath: ".spec.service.namespace" },
           { name: "Service", type: "string", jsonPath: ".spec.service.name" },
           { name: "Type", type: "string", jsonPath: ".spec.type" },
-          { name: "Clusters", type: "string", jsonPath: ".spec.clusters[*].cluster" },
+          { name: "First-Cluster", type: "string", jsonPath: ".spec.clusters[0].cluster" },
           AGE,
         ],
         schema: object(
@@ -153,7 +153,7 @@ export const TRAFFIC_ROUTE_CRD: CustomResourceDefinition = crd({
       status: false,
       columns: [
         { name: "Profile", type: "string", jsonPath: ".spec.profile" },
-        { name: "Targets", type: "string", jsonPath: ".spec.targets[*].addresses" },
+        { name: "First-Target", type: "string", jsonPath: ".spec.targets[0].addresses" },
         AGE,
       ],
       schema: object(

@@ -198,7 +198,7 @@ const STRATEGY = kind(
   "UpdateStrategy",
   {
     status: false,
-    columns: [column("Stages", ".spec.stages[*].name"), AGE],
+    columns: [column("First-Stage", ".spec.stages[0].name"), AGE],
     schema: object({ "spec!": object(STRATEGY_FIELDS) }, "Stages and groups for UpdateRuns.", NAME_RULE),
   },
   { plural: "updatestrategies", shortNames: ["ustrategy"] },
