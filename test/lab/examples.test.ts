@@ -32,17 +32,12 @@ describeOnKernel("the example of Fleetboard", () => {
       { namespace: "default" },
     );
     await untilConnected(lab, [SERVER, CLIENT]);
+    const words = "-c alpine -- curl -sS -m 5 nginx-svc.default.svc.fleetboard.local";
+    const curl = ["exec", pod?.metadata.name ?? "", ...words.split(" ")];
     const page = await until(
       "the service answers",
       async () => {
-        const { stdout, stderr } = await lab.kubectl(
-          CLIENT,
-          [
-            ...["exec", pod?.metadata.name ?? "", "-c", "alpine", "--"],
-            ...["curl", "-sS", "-m", "5", "nginx-svc.default.svc.fleetboard.local"],
-          ],
-          { allowFailure: true },
-        );
+        const { stdout, stderr } = await lab.kubectl(CLIENT, curl, { allowFailure: true });
         return `${stdout}${stderr}`;
       },
       (it) => it.includes("</html>"),

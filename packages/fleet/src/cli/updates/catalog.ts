@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { joinLines } from "@fairlead/base/print.ts";
@@ -82,14 +83,18 @@ export function draftCatalog(sources: CatalogSources): DraftedCatalog {
     throw new FleetError("OPTION_INVALID", `--region: ${shown(region)} must have 1 to 63 characters`);
   const versions = kubernetes?.flatMap((it) => versionOf(it) ?? []);
   const images = nodeImages?.filter((it) => it.length <= 128 && IMAGE.test(it));
-  const ignored =
-    (kubernetes?.length ?? 0) - (versions?.length ?? 0) + (nodeImages?.length ?? 0) - (images?.length ?? 0);
-  const spec: Spec = {
-    ...(region === undefined ? {} : { region }),
-    ...(versions === undefined ? {} : { kubernetesVersions: keptVersions(versions, sources) }),
-    ...(images === undefined ? {} : { nodeImages: keptImages(images) }),
+  return {
+    spec: defined({
+      region,
+      kubernetesVersions: versions && keptVersions(versions, sources),
+      nodeImages: images && keptImages(images),
+    }),
+    ignored: lost(kubernetes, versions) + lost(nodeImages, images),
   };
-  return { spec, ignored };
+}
+
+function lost(given: readonly string[] = [], kept: readonly string[] = []): number {
+  return given.length - kept.length;
 }
 
 /** As the kind requires it. */

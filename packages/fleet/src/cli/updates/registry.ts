@@ -90,16 +90,22 @@ function nextPage(link: string | null, url: URL, origin: string): URL | undefine
 /** Unit: characters. */
 const MAX_CHALLENGE = 8192;
 const FIELD = /\b(realm|service|scope)="([^"]*)"/g;
+const TOKEN = /^[\x21-\x7e]{1,16384}$/;
 
 /** Source: distribution specification, token authentication. */
 async function askToken(challenge: string, url: URL, ask: (at: URL) => Promise<Response>): Promise<string> {
-  const fields = new Map(
-    [...challenge.slice(0, MAX_CHALLENGE).matchAll(FIELD)].map(
-      ([, name = "", value = ""]) => [name, value] as const,
-    ),
-  );
-  const realm = fields.get("realm");
-  if (!challenge.startsWith("Bearer ") || realm === undefined || !URL.canParse(realm))
+  const at = tokenServer(challenge, url);
+  const response = await ask(at);
+  const token = response.ok ? tokenIn(JSON.parse(await bounded(response, at.host))) : undefined;
+  if (token !== undefined) return `Bearer ${token}`;
+  throw new FleetError("API_UNAUTHORIZED", `${at.host} gave no anonymous token for ${url.host}`);
+}
+
+function tokenServer(challenge: string, url: URL): URL {
+  const found = challenge.slice(0, MAX_CHALLENGE).matchAll(FIELD);
+  const fields = new Map(found.map(([, name = "", value = ""]) => [name, value] as const));
+  const realm = fields.get("realm") ?? "";
+  if (!challenge.startsWith("Bearer ") || !URL.canParse(realm))
     throw new FleetError(
       "API_UNAUTHORIZED",
       `${url.host} asks for credentials, and offers no anonymous token`,
@@ -111,17 +117,19 @@ async function askToken(challenge: string, url: URL, ask: (at: URL) => Promise<R
     const value = fields.get(name);
     if (value !== undefined) at.searchParams.set(name, value);
   }
-  const response = await ask(at);
-  const body: unknown = response.ok ? JSON.parse(await bounded(response, at.host)) : undefined;
+  return at;
+}
+
+function tokenIn(body: unknown): string | undefined {
   const token = isObject(body) ? (body["token"] ?? body["access_token"]) : undefined;
-  if (typeof token === "string" && /^[\x21-\x7e]{1,16384}$/.test(token)) return `Bearer ${token}`;
-  throw new FleetError("API_UNAUTHORIZED", `${at.host} gave no anonymous token for ${url.host}`);
+  return typeof token === "string" && TOKEN.test(token) ? token : undefined;
 }
 
 async function bounded(response: Response, host: string): Promise<string> {
   const parts: Uint8Array[] = [];
   let size = 0;
-  for await (const part of response.body ?? []) {
+  const body: AsyncIterable<Uint8Array> | null = response.body;
+  for await (const part of body ?? []) {
     size += part.byteLength;
     if (size > MAX_BODY)
       throw new FleetError("API_UNAVAILABLE", `the answer of ${host} is larger than ${MAX_BODY} bytes`);
