@@ -114,6 +114,11 @@ export const MANAGED_BY = "fairlead-member";
 
 /** Annotation of a user's ServiceImport that the member agent serves. */
 export const ADOPTED_ANNOTATION = "fairlead.dev/adopted";
+/**
+ * Annotation of such an import whose ports have other names than those of the service: the names of its ports in EndpointSlices, in
+ * their order, as a JSON list.
+ */
+export const PORT_NAMES_ANNOTATION = "fairlead.dev/port-names";
 /** On the MeshNetwork in `fleet-system` of a member: the name of that member. */
 export const OWN_CLUSTER_LABEL = "fairlead.dev/own-cluster";
 /** Value of `endpointslice.kubernetes.io/managed-by` on slices behind a multi-cluster ServiceImport. */

@@ -79,6 +79,23 @@ describe("a virtual IP", () => {
     ).toEqual(planned({ slices }));
   });
 
+  it("leads to the endpoints of an adopted import whose ports have names of the user's", () => {
+    const slices = [imported("b", { addresses: ["10.112.8.5"] })];
+    const adopted = (names: string): ServiceImport => ({
+      metadata: {
+        namespace: "work",
+        name: "hello",
+        annotations: { "fairlead.dev/adopted": "true", "fairlead.dev/port-names": names },
+      },
+      spec: { type: "ClusterSetIP", ips: [VIP], ports: [{ name: "other", port: 80 }] },
+    });
+    expect(endpoints(planned({ slices, serviceImport: adopted('["http"]') }))).toEqual(
+      endpoints(planned({ slices })),
+    );
+    for (const nonsense of ["", "{}", "[1]", '[["http"]]'])
+      expect(endpoints(planned({ slices, serviceImport: adopted(nonsense) }))).toEqual([]);
+  });
+
   it("leads to the endpoints of all clusters, in both families, alike where no weight differs", () => {
     const slices = [
       imported("b", { addresses: ["10.112.8.2", "10.112.8.3"] }),

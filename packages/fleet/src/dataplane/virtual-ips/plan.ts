@@ -7,6 +7,7 @@ import {
   ADOPTED_ANNOTATION,
   MANAGED_BY,
   MANAGED_BY_LABEL,
+  PORT_NAMES_ANNOTATION,
   TRAFFIC_ANNOTATIONS,
 } from "#api/fairlead.dev/names.ts";
 import {
@@ -71,12 +72,13 @@ function asService({ serviceImport: { metadata, spec }, blocks }: VirtualService
     const address = tryParseAddress(text);
     return address !== undefined && prefixes.some((it) => containsAddress(it, address));
   });
+  const names = namesOf(metadata.annotations?.[PORT_NAMES_ANNOTATION]);
   const { ports = [], sessionAffinity, sessionAffinityConfig, internalTrafficPolicy } = spec ?? {};
   return {
     metadata,
     spec: {
       clusterIPs,
-      ports: ports.map((it) => ({ ...it, name: derivedPortName(it.name ?? "", ports) })),
+      ports: ports.map((it, at) => ({ ...it, name: names?.[at] ?? derivedPortName(it.name ?? "", ports) })),
       ...(sessionAffinity === undefined ? {} : { sessionAffinity }),
       ...(sessionAffinityConfig === undefined ? {} : { sessionAffinityConfig }),
       ...(internalTrafficPolicy === undefined ? {} : { internalTrafficPolicy }),
@@ -90,6 +92,17 @@ function asService({ serviceImport: { metadata, spec }, blocks }: VirtualService
  */
 function isServed({ labels, annotations }: ServiceImport["metadata"]): boolean {
   return labels?.[MANAGED_BY_LABEL] === MANAGED_BY || annotations?.[ADOPTED_ANNOTATION] !== undefined;
+}
+
+/** Names that the member agent has written; undefined where they are not a list of texts. */
+function namesOf(text: string | undefined): readonly string[] | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const names: unknown = JSON.parse(text);
+    return Array.isArray(names) && names.every((it) => typeof it === "string") ? names : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function shareOf(slice: EndpointSlice): SliceShare {

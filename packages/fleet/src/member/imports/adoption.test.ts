@@ -75,10 +75,32 @@ describe("an import that a user made", () => {
     const other = { ...derived, spec: { clusterIPs: ["10.96.0.8"], ipFamilies: ["IPv4" as const] } };
     expect(merged(adopted, planAdoption(adopted, spec, vipOf(other))).spec?.ips).toEqual(["10.96.0.8"]);
     const headless = ofUser({ type: "Headless" });
-    const served = merged(headless, planAdoption(headless, { type: "Headless" }, undefined));
+    const served = merged(headless, planAdoption(headless, { type: "Headless", ports: [] }, undefined));
     expect(served.spec).toEqual(headless.spec);
     expect(served.metadata.annotations).toEqual({ [ADOPTED_ANNOTATION]: "true" });
-    expect(planAdoption(served, { type: "Headless" }, undefined)).toBeUndefined();
+    expect(planAdoption(served, { type: "Headless", ports: [] }, undefined)).toBeUndefined();
+  });
+
+  it("says by which names slices have its ports, where the user gave them others", () => {
+    const namesOf = (object: ServiceImport): unknown =>
+      merged(object, planAdoption(object, spec, vipOf(derived))).metadata.annotations?.[
+        "fairlead.dev/port-names"
+      ];
+    expect(namesOf(ofUser())).toBe('["unnamed"]');
+    expect(namesOf(ofUser({ ports: [{ name: "x", protocol: "UDP", port: 53 }, { port: 80 }] }))).toBe(
+      '["dns","unnamed"]',
+    );
+    const same = ofUser({ ports: [{ port: 80 }, { name: "dns", protocol: "UDP", port: 53 }] });
+    expect(namesOf(same)).toBeUndefined();
+    const adopted = merged(ofUser(), planAdoption(ofUser(), spec, vipOf(derived)));
+    const renamed = {
+      ...adopted,
+      spec: { ...adopted.spec, ports: [{ name: "unnamed", port: 80 }] },
+    } as ServiceImport;
+    expect(planAdoption(renamed, spec, vipOf(derived))).toMatchObject({
+      metadata: { annotations: { "fairlead.dev/port-names": null } },
+    });
+    expect(merged(adopted, planRelease(adopted)).metadata.annotations).toEqual({});
   });
 
   it("keeps an address that the user wrote while no agent serves it", () => {

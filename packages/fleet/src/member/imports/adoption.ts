@@ -1,11 +1,12 @@
 import { derivedServiceName } from "#api/fairlead.dev/cluster-names.ts";
-import { ADOPTED_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { ADOPTED_ANNOTATION, PORT_NAMES_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import {
   MCS_DERIVED_SERVICE_ANNOTATION,
   type ServiceImport,
   type ServiceImportPort,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { derivedPortName } from "#domain/slice.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { isOurs, type Vip, vipOfImport } from "./mcs-import-plan.ts";
 
@@ -45,7 +46,7 @@ function portOf({ protocol = "TCP", port }: ServiceImportPort): string {
  */
 export function planAdoption(
   current: ServiceImport,
-  { type }: Pick<ImportedService["spec"], "type">,
+  { type, ports }: Pick<ImportedService["spec"], "type" | "ports">,
   vip: Vip | undefined,
 ): object | undefined {
   const { annotations = {}, namespace = "", name } = current.metadata;
@@ -55,16 +56,31 @@ export function planAdoption(
   const wanted = {
     [ADOPTED_ANNOTATION]: "true",
     [MCS_DERIVED_SERVICE_ANNOTATION]: derivedServiceName(namespace, name),
+    [PORT_NAMES_ANNOTATION]: portNames(current.spec?.ports ?? [], ports),
   };
-  const isAnnotated = Object.entries(wanted).every(([key, value]) => annotations[key] === value);
+  const isAnnotated = Object.entries(wanted).every(([key, value]) => (annotations[key] ?? null) === value);
   const isSame = isAnnotated && sameJson(vipOfImport(current), { ips, ipFamilies });
   return isSame ? undefined : { ...annotated(wanted), spec: { ips, ipFamilies } };
+}
+
+/** Nodes find the ports of slices by these names. Null: by those of the user. */
+function portNames(own: readonly ServiceImportPort[], exported: readonly ServiceImportPort[]): string | null {
+  const names = own.map((it) => {
+    const found = exported.find((one) => portOf(one) === portOf(it)) ?? it;
+    return derivedPortName(found.name ?? "", exported);
+  });
+  const same = own.map((it) => derivedPortName(it.name ?? "", own));
+  return sameJson(names, same) ? null : JSON.stringify(names);
 }
 
 /** The merge patch that removes what `planAdoption` filled in; undefined if the import was not adopted. */
 export function planRelease(current: ServiceImport): object | undefined {
   if (!isAdopted(current)) return undefined;
-  const annotations = { [ADOPTED_ANNOTATION]: null, [MCS_DERIVED_SERVICE_ANNOTATION]: null };
+  const annotations = {
+    [ADOPTED_ANNOTATION]: null,
+    [MCS_DERIVED_SERVICE_ANNOTATION]: null,
+    [PORT_NAMES_ANNOTATION]: null,
+  };
   return { ...annotated(annotations), spec: { ips: null, ipFamilies: null } };
 }
 
