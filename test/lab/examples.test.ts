@@ -52,8 +52,8 @@ describeOnKernel("the example of Fleetboard", () => {
       "--",
       "ash",
       "-c",
-      "echo $0",
+      "echo here",
     ]);
-    expect(ash.stdout).toBe("ash\n");
+    expect(ash.stdout).toBe("here\n");
   });
 });
