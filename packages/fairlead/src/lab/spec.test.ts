@@ -14,6 +14,7 @@ const DEFAULTS: ShapeOptions = {
   ipFamily: "dual",
   leaseSeconds: "5",
   kubernetesVersion: "1.36",
+  serviceImports: "automatic",
 };
 
 /** By the options that a user gives. */
@@ -31,6 +32,7 @@ const OTHER: Partial<ShapeOptions> = {
   ipFamily: "ipv4",
   leaseSeconds: "7",
   kubernetesVersion: "1.35",
+  serviceImports: "manual",
   bare: true,
   upgrades: true,
 };
