@@ -38,9 +38,9 @@ it.each(["SIGINT", "SIGTERM"] as const)(
     child.kill(signal);
     expect(await ended).toEqual([130, null]);
     expect(said.trimEnd().split("\n").slice(-3)).toEqual([
-      "✗ wait until a has joined: interrupted",
+      `✗ wait until a has joined: interrupted by ${signal}`,
       "↩ roll back",
-      "fairlead join: interrupted",
+      `fairlead join: interrupted by ${signal}`,
     ]);
     const client = fleet.client("hub");
     await eventually(client, MEMBER_CLUSTERS, (all) => all.length === 0);

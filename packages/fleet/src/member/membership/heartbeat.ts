@@ -295,7 +295,7 @@ function withFacts(
 ): Condition[] {
   const facts: readonly Fact[] = [
     [EXPORTS_VALID, invalid],
-    [NODE_AGENTS_CONDITION, isLeaving ? undefined : session.nodeAgents?.condition],
+    ...(isLeaving ? withoutAgents() : agentConditions(session)),
     ...(isLeaving ? withoutPolicies() : policyConditions(session)),
   ];
   let conditions = before;
@@ -308,6 +308,16 @@ function withFacts(
 }
 
 type Fact = readonly [type: string, condition: NewCondition | undefined];
+
+function withoutAgents(): readonly Fact[] {
+  return [[NODE_AGENTS_CONDITION, undefined]];
+}
+
+function agentConditions({ nodeAgents }: Session): readonly Fact[] {
+  // Until they are known what was reported counts: update runs read it, and the agent may have just restarted.
+  if (nodeAgents?.isKnown === false) return [];
+  return [[NODE_AGENTS_CONDITION, nodeAgents?.condition]];
+}
 
 function withoutPolicies(): readonly Fact[] {
   return [CROSS_CLUSTER_POLICY, SAME_NODE_POLICY, POLICY_AT_BOOT].map((it) => [it, undefined]);

@@ -30,6 +30,7 @@ export class NodeAgents {
   readonly daemonSets: Informer<DaemonSet>;
   readonly #install: AgentsInstall;
   #condition: NewCondition | undefined;
+  #isKnown = false;
   /** Called when there is something else to report. */
   onReport: () => void = () => {};
 
@@ -41,6 +42,11 @@ export class NodeAgents {
     };
     this.daemonSets = createInformer(local, DAEMON_SETS, options, deps);
     this.#install = install;
+  }
+
+  /** Whether the agents were looked at since the program began. */
+  get isKnown(): boolean {
+    return this.#isKnown;
   }
 
   /** How the agents are, for the hub. Undefined: there is nothing to say. */
@@ -123,7 +129,8 @@ export class NodeAgents {
   }
 
   #report(condition: NewCondition | undefined): void {
-    if (sameJson(condition, this.#condition)) return;
+    if (this.#isKnown && sameJson(condition, this.#condition)) return;
+    this.#isKnown = true;
     this.#condition = condition;
     this.onReport();
   }
