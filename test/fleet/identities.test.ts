@@ -5,6 +5,8 @@ import {
   type IdentitySlice,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/identities.ts";
 import { MESH_NETWORKS, type ParallelNetwork } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { readCluster } from "@fairlead/fleet/cli/policy/read.ts";
+import { ClusterView } from "@fairlead/fleet/cli/policy/view.ts";
 import { labelsOfPod } from "@fairlead/fleet/domain/identity-slice.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { CILIUM_NETWORK_POLICIES } from "@fairlead/fleet/api/cilium.io/v2/types.ts";
@@ -13,6 +15,7 @@ import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
+import { parseAddress } from "@fairlead/base/netaddr/address.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { IS_REAL } from "../../packages/apiserver/test/real-server.ts";
@@ -330,6 +333,83 @@ function isInMailbox({ metadata }: IdentitySlice): boolean {
   return metadata.namespace?.startsWith("fleet-member-") === true;
 }
 
+describe("in a flat network of a profile, addresses of another cluster", () => {
+  const profile = "f";
+  const network = () =>
+    eventuallyOne(
+      fleet.client("b"),
+      MESH_NETWORKS,
+      objectKey(FLEET_SYSTEM_NAMESPACE, profile),
+      (it) => it.spec.podNetworks?.length === 2,
+    );
+  /** Addresses that the nodes of b let reach its pod, as `fairlead policy` knows it. */
+  const allowed = async (...from: readonly string[]) => {
+    const view = new ClusterView(await readCluster(fleet.client("b"), "b", AbortSignal.timeout(10_000)));
+    const traffic = { kind: "transport", protocol: "TCP", port: 80 } as const;
+    const destination = parseAddress("10.2.0.20");
+    return from.filter(
+      (it) => view.enforced.verdict({ source: parseAddress(it), destination, traffic }, "ingress").isAllowed,
+    );
+  };
+  const [unknown, good, evil, hidden, outside] = [
+    "10.1.0.30",
+    "10.1.0.31",
+    "10.1.0.32",
+    "10.1.0.33",
+    "8.8.8.8",
+  ];
+
+  it("are known to be its own before there is a policy or a pod", async () => {
+    await createProfile(hub(), profile, { network: { mode: "flat" } });
+    for (const it of ["a", "b"]) await setProfile(hub(), it, profile);
+    expect((await network()).spec.podNetworks).toEqual([
+      { cluster: "a", podCIDRs: ["10.1.0.0/16"] },
+      { cluster: "b", podCIDRs: ["10.2.0.0/16"] },
+    ]);
+    expect(await slicesIn("b")).toEqual([]);
+  }, 40_000);
+
+  it("are closed to a rule that denies some of its pods until it says what is there, hidden pods without their labels", async () => {
+    await run("b", "server", { labels: { app: "server" }, address: "10.2.0.20" });
+    const matchLabels = { app: "evil", [CLUSTER_LABEL]: "a" };
+    await fleet.client("b").create(CILIUM_NETWORK_POLICIES, {
+      metadata: { namespace: "shop", name: "not-evil" },
+      spec: {
+        endpointSelector: {},
+        ingress: [{ fromEntities: ["all"] }],
+        ingressDeny: [{ fromEndpoints: [{ matchLabels }] }],
+      },
+    });
+    const all = [unknown, good, evil, hidden, outside] as string[];
+    expect(await allowed(...all)).toEqual([outside]);
+    const demand = objectKey(mailboxOf("b"), "b");
+    const wants = [{ clusters: ["a"], addresses: true }];
+    await eventuallyOne(hub(), IDENTITY_DEMANDS, demand, (it) =>
+      wants.every((one) => it.spec.requests.some((two) => sameJson(one, two))),
+    );
+    await ensureNamespace(fleet.client("a"), "vault");
+    await setGlobal(fleet.client("a"), "vault", "false");
+    await run("a", "good", { labels: { app: "good" }, address: good });
+    await run("a", "evil", { labels: { app: "evil" }, address: evil });
+    await run("a", "hidden", { namespace: "vault", labels: { app: "evil" }, address: hidden });
+    await expect.poll(() => allowed(...all), { timeout: 10_000 }).toEqual([good, hidden, outside]);
+    const ofVault = (await slicesIn("b")).filter((it) => it.spec.type === "Addresses");
+    expect(ofVault.map((it) => Object.keys(it.spec).toSorted())).toEqual([
+      ["addresses", "cluster", "publishedAt", "type"],
+    ]);
+    expect(ofVault.map((it) => it.spec.addresses)).toEqual([[hidden]]);
+  }, 40_000);
+
+  it("are not published any more when no rule needs them", async () => {
+    await fleet.client("b").delete(CILIUM_NETWORK_POLICIES, objectKey("shop", "not-evil"));
+    await eventually(hub(), IDENTITY_SLICES, (all) => all.length === 0);
+    await eventually(fleet.client("b"), IDENTITY_SLICES, (all) => all.length === 0, IN_SYSTEM);
+    for (const it of ["good", "evil"])
+      await fleet.client("a").delete(PODS, objectKey("shop", it), { gracePeriodSeconds: 0 });
+    for (const it of ["a", "b"]) await setProfile(hub(), it, null);
+  });
+});
+
 describe("in a parallel network, pods of other clusters", () => {
   it("are known by their fleet addresses, those without one are not, and those of another network are not", async () => {
     await createProfile(hub(), "p");
@@ -374,7 +454,9 @@ describe("in a parallel network, pods of other clusters", () => {
     const network = await client.get(MESH_NETWORKS, objectKey("fleet-system", "p"));
     const egress = [{ toCIDR: [(network.spec as ParallelNetwork).ipv4] }];
     await client.mergePatch(CILIUM_NETWORK_POLICIES, objectKey("far", "outside"), { spec: { egress } });
-    await eventuallyOne(hub(), IDENTITY_DEMANDS, demand, (it) => sameJson(it.spec.requests, [{}]));
+    await eventuallyOne(hub(), IDENTITY_DEMANDS, demand, (it) =>
+      sameJson(it.spec.requests, [{ addresses: true }]),
+    );
     await client.delete(CILIUM_NETWORK_POLICIES, objectKey("far", "outside"));
     await eventuallyOne(hub(), IDENTITY_DEMANDS, demand, (it) => sameJson(it.spec.requests, before));
   });

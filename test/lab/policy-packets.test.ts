@@ -2,7 +2,6 @@
 
 import { existsSync, statSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { systemClock } from "@fairlead/base/clock.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { byText } from "@fairlead/base/text.ts";
@@ -12,7 +11,8 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { NetworkPolicy } from "@fairlead/kube/api/networking/v1/types.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
-import { PolicyWorld, PORTS } from "./policy-world.ts";
+import { describeOtherCluster } from "./policy-other-cluster.ts";
+import { PolicyWorld, PORTS, silence } from "./policy-world.ts";
 
 let world: PolicyWorld;
 
@@ -163,6 +163,8 @@ describeOnKernel("the table of policies", () => {
     await expect.poll(far, { interval: 300 }).toBe(false);
     expect(await kept()).toBe(true);
   });
+
+  describeOtherCluster(() => world);
 
   it.each([4, 6] as const)(
     "ends a UDP flow that a policy has come to deny, and keeps the others: IPv%d",
@@ -598,9 +600,3 @@ for my $port (1..5000) { send($s, "x", 0, sockaddr_in($port, $to)); }`;
     expect(await world.table(1)).not.toContain("goto deny");
   });
 });
-
-function silence(): Promise<undefined> {
-  return new Promise((resolve) => {
-    systemClock.after(500, () => resolve(undefined));
-  });
-}

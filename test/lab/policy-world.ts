@@ -17,6 +17,7 @@ import {
   type ClusterNetworkPolicy,
 } from "@fairlead/fleet/api/policy.networking.k8s.io/v1alpha2/types.ts";
 import { NodePolicies } from "@fairlead/fleet/dataplane/policy/node-policies.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
@@ -444,4 +445,11 @@ function slicesOf(
       },
     },
   ];
+}
+
+/** In place of the answer of a connection that is gone. */
+export function silence(): Promise<undefined> {
+  return new Promise((resolve) => {
+    systemClock.after(500, () => resolve(undefined));
+  });
 }

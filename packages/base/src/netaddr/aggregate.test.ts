@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aggregated } from "./aggregate.ts";
+import { aggregated, overlapping } from "./aggregate.ts";
 import { containsAddress, formatPrefix, parsePrefix, prefixOf } from "./prefix.ts";
 
 const texts = (...all: string[]): string[] => aggregated(all.map((it) => parsePrefix(it))).map(formatPrefix);
@@ -30,4 +30,19 @@ describe("prefixes that are aggregated", () => {
       }),
     );
   });
+});
+
+it("prefixes of a list that overlap one are those that hold it, or that it holds", () => {
+  const all = aggregated(
+    ["10.0.0.0/24", "10.0.2.0/24", "10.1.0.0/16", "10.9.0.0/16", "fd00::/64", "fd00:1::/64"].map((it) =>
+      parsePrefix(it),
+    ),
+  );
+  const found = (text: string): string[] => overlapping(all, parsePrefix(text)).map(formatPrefix);
+  expect(found("10.1.7.0/24")).toEqual(["10.1.0.0/16"]);
+  expect(found("10.0.0.0/15")).toEqual(["10.0.0.0/24", "10.0.2.0/24", "10.1.0.0/16"]);
+  expect([found("10.0.1.0/24"), found("9.0.0.0/8"), found("11.0.0.0/8")]).toEqual([[], [], []]);
+  expect(found("fd00::5/128")).toEqual(["fd00::/64"]);
+  expect(found("::/0")).toEqual(["fd00::/64", "fd00:1::/64"]);
+  expect(found("0.0.0.0/0")).toHaveLength(4);
 });

@@ -1,4 +1,4 @@
-import { containsPrefix, type Prefix, prefixOf } from "./prefix.ts";
+import { containsPrefix, lastAddress, overlaps, type Prefix, prefixOf } from "./prefix.ts";
 
 /** The fewest prefixes that hold the same addresses, in order, IPv4 first. */
 export function aggregated(prefixes: readonly Prefix[]): readonly Prefix[] {
@@ -10,6 +10,33 @@ export function aggregated(prefixes: readonly Prefix[]): readonly Prefix[] {
     joinHalves(done);
   }
   return done;
+}
+
+/**
+ * Those that have an address in common with a prefix: by bisection.
+ *
+ * @param all - As `aggregated` returns them.
+ */
+export function overlapping(all: readonly Prefix[], prefix: Prefix): readonly Prefix[] {
+  let [low, high] = [0, all.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const it = all[middle];
+    if (it !== undefined && isBefore(it, prefix)) low = middle + 1;
+    else high = middle;
+  }
+  const found: Prefix[] = [];
+  for (let at = low; at < all.length; at++) {
+    const it = all[at];
+    if (it === undefined || !overlaps(it, prefix)) break;
+    found.push(it);
+  }
+  return found;
+}
+
+/** Whether all addresses of one are lower than those of the other. */
+function isBefore(a: Prefix, b: Prefix): boolean {
+  return a.family === b.family ? lastAddress(a) < b.network : a.family < b.family;
 }
 
 function compare(a: Prefix, b: Prefix): number {

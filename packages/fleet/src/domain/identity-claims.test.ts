@@ -6,7 +6,8 @@ import {
   GRANTED_CIDRS_ANNOTATION,
   POD_RANGES,
 } from "#api/fairlead.dev/names.ts";
-import { addressChecks } from "./identity-claims.ts";
+import { MAX_MEMBER_PREFIXES } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { addressChecks, podNetworksOf } from "./identity-claims.ts";
 
 interface Facts {
   readonly granted?: string;
@@ -84,6 +85,39 @@ describe("an address of a pod", () => {
     expect(check(false)("10.1.0.9")).toContain("not in the networks");
     expect(check(true)("10.1.0.9")).toBeUndefined();
   });
+});
+
+it("networks of pods are the claims of members, without those of nodes and of blocks, within bounds", () => {
+  const facts: Readonly<Record<string, Facts>> = {
+    b: { joined: "10.2.0.0/17,10.2.128.0/17", nodes: "192.168.0.0/24" },
+    a: { granted: "10.1.0.0/16", joined: "10.9.0.0/16" },
+    c: { reported: "fd00:3::/64" },
+    d: { nodes: "192.168.7.0/24" },
+  };
+  const members = Object.entries(facts).map(([name, it]) => member(name, it));
+  const shown = (...changing: boolean[]) =>
+    podNetworksOf(
+      members,
+      changing.map((it) => ({
+        profile: "p",
+        cluster: "a",
+        ipv4: ["10.112.0.0/18"],
+        ipv6: [],
+        ...(it ? { transition: { phase: "prepare" as const, since: "2026-01-01T00:00:00Z" } } : {}),
+      })),
+    );
+  const all = [
+    { cluster: "a", podCIDRs: ["10.1.0.0/16"] },
+    { cluster: "b", podCIDRs: ["10.2.0.0/16"] },
+    { cluster: "c", podCIDRs: ["fd00:3::/64"] },
+  ];
+  expect(shown()).toEqual(all);
+  expect(shown(true)).toEqual(all);
+  expect(shown(false)).toEqual(all.slice(1));
+  const scattered = Array.from({ length: 200 }, (_, at) => `10.${at}.0.0/24`).join(",");
+  expect(podNetworksOf([member("a", { reported: scattered })], [])[0]?.podCIDRs).toHaveLength(
+    MAX_MEMBER_PREFIXES,
+  );
 });
 
 describe("an address of a node", () => {

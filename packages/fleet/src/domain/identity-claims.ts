@@ -1,5 +1,12 @@
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { containsAddress, overlaps, type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { aggregated } from "@fairlead/base/netaddr/aggregate.ts";
+import {
+  containsAddress,
+  formatPrefix,
+  overlaps,
+  type Prefix,
+  tryParsePrefix,
+} from "@fairlead/base/netaddr/prefix.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   ACCEPTED_NODE_RANGES,
@@ -8,6 +15,12 @@ import {
   POD_RANGES,
 } from "#api/fairlead.dev/names.ts";
 import type { AddressCheck } from "./identity-slice.ts";
+import {
+  type AddressBlock,
+  MAX_MEMBER_PREFIXES,
+  type MemberNetwork,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { byText } from "@fairlead/base/text.ts";
 import { byAge } from "./mesh-members.ts";
 import { listedRanges } from "./ranges.ts";
 
@@ -45,6 +58,33 @@ export function addressChecks(
     known.set(key, check);
     return check;
   };
+}
+
+/**
+ * Networks in which others see the pods of each member by their own addresses: what of its claims is not of the nodes. What a member has beyond
+ * the bound is left out: an administrator can grant it fewer and wider ones.
+ *
+ * @param blocks - Of the members in a parallel network.
+ */
+export function podNetworksOf(
+  members: Iterable<MemberCluster>,
+  blocks: readonly AddressBlock["spec"][],
+): MemberNetwork[] {
+  const blockOf = new Map(blocks.map((it) => [it.cluster, it]));
+  const all = [...members].map((member) => {
+    const cluster = member.metadata.name;
+    const claims = claimsOf(claimantOf(member, blockOf.get(cluster)));
+    const ofPods = claims.filter((it) => !it.isOfNodes && it.rank !== RANKS.block).map((it) => it.prefix);
+    return { cluster, podCIDRs: aggregated(ofPods).slice(0, MAX_MEMBER_PREFIXES).map(formatPrefix) };
+  });
+  return all.filter((it) => it.podCIDRs.length > 0).toSorted((a, b) => byText(a.cluster, b.cluster));
+}
+
+/** @param block - In a parallel network, if it is in use. */
+export function claimantOf(member: MemberCluster, block: AddressBlock["spec"] | undefined): Claimant {
+  if (block === undefined) return { member };
+  const { ipv4, ipv6, transition } = block;
+  return { member, block: { prefixes: [...ipv4, ...ipv6], hasPodAddresses: transition !== undefined } };
 }
 
 type Claims = ReadonlyMap<string, { readonly age: number; readonly claims: readonly Claim[] }>;

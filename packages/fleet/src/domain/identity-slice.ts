@@ -6,6 +6,7 @@ import {
   type IdentityNode,
   type IdentityPod,
   type IdentitySlice,
+  MAX_IDENTITY_ADDRESSES,
   MAX_IDENTITY_NODES,
   MAX_IDENTITY_POD_LABELS,
   MAX_IDENTITY_PODS,
@@ -39,11 +40,22 @@ export function findIdentityProblem(spec: Spec, owner: string): string | undefin
   const { cluster, type, namespace = "", labels } = spec;
   if (cluster !== owner) return `spec.cluster is ${shown(cluster)}, but this is the mailbox of ${owner}`;
   if (type === "Nodes") return findNamedProblem("spec.nodes", spec.nodes, MAX_IDENTITY_NODES);
+  if (type === "Addresses") return findAddressesProblem(spec);
   if (!isDnsLabel(namespace)) return `spec.namespace ${shown(namespace)} is not a DNS label`;
   if (isReservedNamespace(namespace))
     return `namespace ${namespace} is reserved, nothing of it is shown to other members`;
   const wrong = findLabelProblem("spec.labels", labels);
   return wrong ?? (type === "Namespace" ? undefined : findPodsProblem(spec));
+}
+
+/** Nothing but addresses. */
+function findAddressesProblem({ addresses = [], ...spec }: Spec): string | undefined {
+  if (addresses.length > MAX_IDENTITY_ADDRESSES)
+    return `spec.addresses: at most ${MAX_IDENTITY_ADDRESSES} are allowed`;
+  const more = (["namespace", "labels", "serviceAccount", "ports", "pods", "nodes"] as const).find(
+    (it) => spec[it] !== undefined,
+  );
+  return more === undefined ? undefined : `spec.${more} is set, which slices of addresses do not have`;
 }
 
 function findPodsProblem({ ports = [], pods, serviceAccount = "default" }: Spec): string | undefined {
@@ -114,7 +126,7 @@ export function findAddressProblem(text: string): string | undefined {
 }
 
 /**
- * The pods and nodes whose addresses belong to the member. Others are left out, so that one of them does not affect the rest.
+ * The pods, nodes and addresses that belong to the member. Others are left out, so that one of them does not affect the rest.
  */
 export function withOwnAddresses(
   spec: Spec,
@@ -136,11 +148,14 @@ export function withOwnAddresses(
     }
     return true;
   };
-  const { pods, nodes } = spec;
+  const { pods, nodes, addresses } = spec;
   const kept = {
     ...spec,
     ...(pods === undefined ? {} : { pods: pods.filter(isOwn) }),
     ...(nodes === undefined ? {} : { nodes: nodes.filter(isOwn) }),
+    ...(addresses === undefined
+      ? {}
+      : { addresses: addresses.filter((it) => isOwn({ name: "addresses", addresses: [it] })) }),
   };
   return problem === undefined ? { spec } : { spec: kept, problem };
 }

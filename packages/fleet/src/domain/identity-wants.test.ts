@@ -11,6 +11,20 @@ describe("what is wanted of a member", () => {
     expect(wantsOf(many, false)).toEqual({ requests: [{}] });
     expect(wantsOf(many.slice(1), false).requests).toHaveLength(MAX_IDENTITY_REQUESTS);
   });
+
+  it("has the addresses of the clusters of which these are requested, however much else", () => {
+    const addresses = true;
+    const ofB = { clusters: ["b"], addresses };
+    expect(wantsOf([{ namespaces: ["shop"] }, ofB], false).requests).toEqual([ofB, { namespaces: ["shop"] }]);
+    expect(wantsOf([ofB, {}, { clusters: ["a"], addresses }], false)).toEqual({
+      requests: [{}, { clusters: ["a", "b"], addresses }],
+    });
+    expect(wantsOf([ofB, {}, { addresses }], false)).toEqual({ requests: [{ addresses }] });
+    const { addresses: areNeeded, pods } = readWants({ requests: [ofB] });
+    expect([areNeeded(), areNeeded("b"), areNeeded("c")]).toEqual([true, true, false]);
+    expect(pods("shop", {}, {})).toBe(true);
+    expect(readWants({ requests: [{}] }).addresses()).toBe(false);
+  });
 });
 
 describe("a request", () => {

@@ -15,6 +15,8 @@ type Labels = Readonly<Record<string, string>>;
 export interface WantsReader {
   readonly isEmpty: boolean;
   readonly nodes: boolean;
+  /** Whether addresses are needed that no selector of pods selects: of a cluster, or of those that requests are for. */
+  readonly addresses: (cluster?: string) => boolean;
   readonly namespace: (name: string, labels: Labels | undefined) => boolean;
   readonly pods: (namespace: string, namespaceLabels: Labels | undefined, labels: Labels) => boolean;
 }
@@ -35,7 +37,10 @@ export function readWants(wants: IdentityWants | undefined, cluster?: string): W
     .filter((it) => cluster === undefined || it.clusters?.includes(cluster) !== false)
     .flatMap((it) => readRequest(it) ?? []);
   const nodes = wants?.nodes === true;
+  const withAddresses = (wants?.requests ?? []).filter((it) => it.addresses === true);
   return {
+    addresses: (of) =>
+      withAddresses.some((it) => of === undefined || it.clusters === undefined || it.clusters.includes(of)),
     isEmpty: requests.length === 0 && !nodes,
     nodes,
     namespace: (name, labels) => requests.some((it) => it.namespace(name, labels)),
@@ -69,9 +74,22 @@ function tryMatcher(selector: LabelSelector = {}): Matcher | undefined {
 /** In one order and without repetition; if there are too many, everything is wanted. */
 export function wantsOf(requests: readonly IdentityRequest[], nodes: boolean): IdentityWants {
   const distinct = new Map(requests.map((it) => [jsonKey(it), it]));
-  const whole = [...distinct.values()].filter((it) => Object.keys(it).length === 0);
   const sorted = [...distinct].toSorted(([a], [b]) => byText(a, b)).map(([, it]) => it);
-  const isTooMany = sorted.length > MAX_IDENTITY_REQUESTS;
-  const kept = whole.length > 0 || isTooMany ? [{}] : sorted;
+  const isAll = sorted.length > MAX_IDENTITY_REQUESTS || sorted.some(isOfAllPods);
+  const kept = isAll ? withAllPods(sorted) : sorted;
   return { requests: kept, ...(nodes ? { nodes } : {}) };
+}
+
+function isOfAllPods(request: IdentityRequest): boolean {
+  return Object.keys(request).every((it) => it === "addresses");
+}
+
+/** Of the requests, what is more than all pods: addresses. */
+function withAllPods(requests: readonly IdentityRequest[]): IdentityRequest[] {
+  const more = requests.filter((it) => it.addresses === true);
+  const named = more.map((it) => it.clusters);
+  const clusters = named.flatMap((it) => it ?? []);
+  if (more.length === 0) return [{}];
+  if (named.includes(undefined)) return [{ addresses: true }];
+  return [{}, { clusters: [...new Set(clusters)].toSorted(byText), addresses: true }];
 }

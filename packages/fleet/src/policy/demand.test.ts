@@ -1,10 +1,12 @@
 import { parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { NetworkPolicyPeer } from "@fairlead/kube/api/networking/v1/types.ts";
 import { describe, expect, it } from "vitest";
+import { compilePolicy } from "./compile/compile.ts";
 import { compileNetworkPolicy } from "./compile/network-policy.ts";
-import { demandOf } from "./demand.ts";
+import { addressesNeeded, demandOf } from "./demand.ts";
 import type { CompiledPolicy, Peer } from "./model.ts";
 import { cidrPeer, entityPeer } from "./peers.ts";
+import { Remote } from "./remote.ts";
 import { EVERYTHING } from "./selector.ts";
 
 const CLUSTER = "io.cilium.k8s.policy.cluster";
@@ -65,6 +67,31 @@ describe("the demand of policies", () => {
     const policy = { metadata: { name: "p", namespace: "shop" }, spec };
     const { policies } = compileNetworkPolicy(policy, { cluster: "a", isLocalByDefault: true });
     expect(demandOf(policies, scope)).toEqual({ requests: [{}] });
+  });
+
+  it("has all addresses of the clusters in which a rule denies some pods, where addresses that are not identified are closed", () => {
+    const spec = (of: string) => ({
+      endpointSelector: {},
+      ingress: [{ fromEntities: ["all"] }],
+      ingressDeny: [{ fromEndpoints: [{ matchLabels: { app: "web", [CLUSTER]: of } }] }],
+    });
+    const settings = { isLocalByDefault: true, cidrMatchesPods: false, cidrMatchesNodes: false };
+    const objects = { cidrGroups: [], services: [] };
+    const compiled = (of: string) => {
+      const policy = { metadata: { name: "p", namespace: "shop" }, spec: spec(of) };
+      return compilePolicy("CiliumNetworkPolicy", policy, { cluster: "a", ...settings }, objects).policies;
+    };
+    const remote = new Remote("a", [{ cluster: "b", prefixes: scope.networks }]);
+    const needed = (...clusters: string[]) => addressesNeeded(clusters.flatMap(compiled), remote);
+    expect(needed("c", "b")).toEqual([{ clusters: ["b", "c"], addresses: true }]);
+    expect(needed("a")).toEqual([]);
+    expect(addressesNeeded(compiled("b"), new Remote("a", []))).toEqual([]);
+    const world = withPeer(entityPeer("world"));
+    expect(addressesNeeded([...compiled("b"), world], remote)).toEqual([{ addresses: true }]);
+    const cidr = (text: string): CompiledPolicy =>
+      withPeer(cidrPeer([parsePrefix(text)], { matchesPods: false, matchesNodes: false }));
+    expect(addressesNeeded([cidr("10.1.0.0/16")], remote)).toEqual([{ addresses: true }]);
+    expect(addressesNeeded([cidr("8.8.8.0/24")], remote)).toEqual([]);
   });
 
   it("is everything for rules that match what is not a pod, if pods are in their range", () => {

@@ -3,7 +3,9 @@ import { overlaps, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { LabelSelector } from "@fairlead/kube/api/meta/types.ts";
 import type { IdentityRequest, IdentityWants } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import type { CompiledPolicy, Peer, Rule } from "./model.ts";
-import { type Attribute, isMet, type Selector } from "./selector.ts";
+import { type Attribute, otherClusters, type Selector } from "./selector.ts";
+import { type Clusters, type Remote, unitedClusters } from "./remote.ts";
+import { clustersToIdentify } from "./unidentified.ts";
 
 /** What is known of the network when a demand is made. */
 export interface DemandScope {
@@ -15,7 +17,8 @@ export interface DemandScope {
 
 /**
  * The pods and nodes of other clusters that policies can match. Rules that match what is not a known pod, such as the entity `world`, need
- * all pods in their range: else they would match pods, too.
+ * all pods in their range: else they would match pods, too. Where addresses are held off that are not identified, rules that depend on identities
+ * need all addresses: those of pods that the rule does not match would stay closed.
  */
 export function demandOf(policies: readonly CompiledPolicy[], scope: DemandScope): IdentityWants {
   const requests = new Map<string, IdentityRequest>();
@@ -25,10 +28,24 @@ export function demandOf(policies: readonly CompiledPolicy[], scope: DemandScope
     const request = requestOf(peer, scope);
     if (request !== undefined) requests.set(JSON.stringify(request), request);
   }
-  if (policies.some(hasNamedPortOfAny)) return { requests: [{}], ...(nodes ? { nodes } : {}) };
+  if (policies.some(hasNamedPortOfAny)) requests.set("{}", {});
   const everything = requests.get("{}");
   const sorted = [...requests].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, it]) => it);
   return { requests: everything === undefined ? sorted : [everything], ...(nodes ? { nodes } : {}) };
+}
+
+/**
+ * What policies in all namespaces need, so that no address stays closed to them that they mean to admit.
+ *
+ * @param closed - The addresses that nodes hold off while they are not identified.
+ */
+export function addressesNeeded(
+  policies: readonly CompiledPolicy[],
+  closed: Remote,
+): readonly IdentityRequest[] {
+  const clusters: Clusters = unitedClusters(policies.map((it) => clustersToIdentify(it, closed)));
+  if (clusters === "none") return [];
+  return [{ ...(clusters === "any" ? {} : { clusters: clusters.toSorted() }), addresses: true }];
 }
 
 /** The number of a named port is known for known pods only. */
@@ -62,6 +79,7 @@ function requestOf(peer: Peer, scope: DemandScope): IdentityRequest | undefined 
     case "fqdn":
       return {};
     case "nodes":
+    case "unidentified":
       return undefined;
     default:
       return peer satisfies never;
@@ -73,14 +91,13 @@ function canHoldPods(prefixes: readonly Prefix[], { networks }: DemandScope): bo
 }
 
 /** Undefined if the selector selects pods of the own cluster only. The service account is not part of a request, which is wider so. */
-function requestOfSelector({ requirements }: Selector, cluster: string): IdentityRequest | undefined {
-  const named = requirements.filter((it) => it.attribute === "cluster");
-  const first = named.find((it) => it.operator === "In");
-  const clusters = first?.values.filter((it) => it !== cluster && named.every((other) => isMet(other, it)));
-  if (clusters?.length === 0 || named.some((it) => it.operator === "DoesNotExist")) return undefined;
+function requestOfSelector(selector: Selector, cluster: string): IdentityRequest | undefined {
+  const { requirements } = selector;
+  const clusters = otherClusters(selector, cluster);
+  if (clusters === "none") return undefined;
   const namespaces = requirements.find((it) => it.attribute === "namespace" && it.operator === "In")?.values;
   return defined({
-    clusters,
+    clusters: clusters === "any" ? undefined : [...clusters],
     namespaces: namespaces === undefined ? undefined : [...namespaces],
     namespaceSelector: labelsOf(requirements, "ns:"),
     podSelector: labelsOf(requirements, "pod:"),

@@ -1,9 +1,10 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { byAddress, familyOf, type IpAddress } from "@fairlead/base/netaddr/address.ts";
-import { formatPrefix, type Prefix, prefixOf } from "@fairlead/base/netaddr/prefix.ts";
+import { containsAddress, formatPrefix, type Prefix, prefixOf } from "@fairlead/base/netaddr/prefix.ts";
 import { doesFqdnMatch } from "./fqdn.ts";
 import type { FqdnPattern, Peer, PolicyId, PortMatch, Rule, Tier, Transport, Way } from "./model.ts";
-import { FQDN, type FqdnSet, matchOf, type SetKey } from "./peers.ts";
+import { FQDN, type FqdnSet, IDENTIFIED, matchOf, type SetKey } from "./peers.ts";
+import { otherClusters } from "./selector.ts";
 import type {
   Changes,
   Group,
@@ -38,6 +39,14 @@ export interface Verdict {
   readonly tier?: Tier;
   readonly deniedBy?: readonly PolicyId[];
   readonly rule?: { readonly policy: PolicyId; readonly origin: string };
+}
+
+/** In order. */
+const ANSWERS = ["no", "maybe", "yes"] as const;
+type Answer = (typeof ANSWERS)[number];
+
+function best(all: readonly Answer[]): Answer {
+  return ANSWERS.findLast((it) => all.includes(it)) ?? "no";
 }
 
 /**
@@ -81,6 +90,31 @@ export class Enforced {
       if (rule !== undefined && rule.action !== "pass") return decided(rule, tier);
     }
     return { isAllowed: true };
+  }
+
+  /**
+   * Whether a flow may be allowed at one end, though it is not known which pod of another cluster the other end is.
+   *
+   * @param cluster - The own one.
+   */
+  mayBeAllowed(flow: Flow, way: Way, cluster: string): boolean {
+    if (this.#host.has(flow.source) && this.#isOwnPod(flow.destination, way)) return true;
+    const group = this.#groupAt(way === "egress" ? flow.source : flow.destination, way);
+    for (const { rules, isDefaultDeny } of group?.tiers ?? []) {
+      const found = rules.map((it) => ({ it, answer: this.#mayMatch(it, flow, way, cluster) }));
+      const last = found.findIndex(({ answer }) => answer === "yes");
+      const met = found.slice(0, last < 0 ? undefined : last + 1).filter(({ answer }) => answer !== "no");
+      if (met.some(({ it }) => it.action === "allow")) return true;
+      // The next tier decides.
+      const isLeft = met.some(({ it }) => it.action === "pass") || (last < 0 && !isDefaultDeny);
+      if (!isLeft) return false;
+    }
+    return true;
+  }
+
+  /** Whether it is known what has an address; undefined where no rule depends on that. */
+  isIdentified(address: IpAddress): boolean | undefined {
+    return this.#sets.get(IDENTIFIED)?.has(address);
   }
 
   /** Whether what a local pod asks of DNS servers has to be looked at. */
@@ -137,13 +171,44 @@ export class Enforced {
   }
 
   #isPeer(peer: Peer, address: IpAddress): boolean {
-    const { set, unless } = matchOf(peer);
+    const { set, within, unless } = matchOf(peer);
     const isIn = (key: SetKey): boolean => {
       const members = this.#sets.get(key);
       if (members === undefined) throw new TypeError(`a rule refers to the set ${key}, which does not exist`);
       return members.has(address);
     };
-    return (set === undefined || isIn(set)) && (unless === undefined || !isIn(unless));
+    return (
+      (set === undefined || isIn(set)) &&
+      (within === undefined || isIn(within)) &&
+      (unless === undefined || !isIn(unless))
+    );
+  }
+
+  /** Whether a rule matches a flow whose other end may be any pod of another cluster, or none. */
+  #mayMatch(rule: Rule, flow: Flow, way: Way, cluster: string): Answer {
+    const { source, destination, traffic, dnsName } = flow;
+    const other = way === "egress" ? destination : source;
+    if (rule.dns !== undefined && !rule.dns.some((it) => isName(it, dnsName))) return "no";
+    const peers =
+      rule.peers === "any" ? "yes" : best(rule.peers.map((it) => this.#mayBe(it, other, cluster)));
+    const isOpen = (it: PortMatch): boolean =>
+      it.kind === "named" && way === "egress" && isTransport(traffic, it.protocol);
+    const portOf = (it: PortMatch): Answer => {
+      if (isOpen(it)) return "maybe";
+      return this.#isPort(it, destination, traffic) ? "yes" : "no";
+    };
+    const ports = rule.ports === "any" ? "yes" : best(rule.ports.map(portOf));
+    return ANSWERS[Math.min(ANSWERS.indexOf(peers), ANSWERS.indexOf(ports))] ?? "no";
+  }
+
+  #mayBe(peer: Peer, address: IpAddress, cluster: string): Answer {
+    if (peer.kind === "unidentified") return "no";
+    if (peer.kind === "pods") return otherClusters(peer.selector, cluster) === "none" ? "no" : "maybe";
+    const isInside = (it: Prefix): boolean => containsAddress(it, address);
+    if (peer.kind === "cidr" && (peer.within !== undefined || !(peer.matchesPods && peer.matchesNodes)))
+      return peer.prefixes.some(isInside) ? "maybe" : "no";
+    if (!this.#isPeer(peer, address)) return "no";
+    return peer.kind === "entity" && peer.entity.startsWith("world") ? "maybe" : "yes";
   }
 
   #isPort(match: PortMatch, destination: IpAddress, traffic: Traffic): boolean {

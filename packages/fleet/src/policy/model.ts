@@ -111,7 +111,7 @@ export interface Rule {
  * The other end of a flow: source for ingress, destination for egress, after the translation of Service addresses.
  * `key` is equal for equal peers. How each is matched by address, see `matchOf`.
  */
-export type Peer = PodsPeer | CidrPeer | EntityPeer | NodesPeer | FqdnPeer;
+export type Peer = PodsPeer | CidrPeer | EntityPeer | NodesPeer | FqdnPeer | UnidentifiedPeer;
 
 /** Pods of all known clusters; the selector has the cluster where the policy means one. */
 export interface PodsPeer {
@@ -130,6 +130,11 @@ export interface CidrPeer {
   readonly matchesPods: boolean;
   /** The same for addresses of known nodes. */
   readonly matchesNodes: boolean;
+  /**
+   * Only these addresses, as `closedToUnidentified` makes it. "known": of the two, where one of them is matched. "anonymous": addresses of which
+   * another cluster says that no selector of pods selects them.
+   */
+  readonly within?: "known" | "anonymous";
 }
 
 /**
@@ -170,6 +175,13 @@ export interface FqdnPeer {
   readonly kind: "fqdn";
   readonly key: string;
   readonly pattern: FqdnPattern;
+}
+
+/** Addresses in the prefixes of which it is not known which labels a pod there and its namespace have. Made by `closedToUnidentified`. */
+export interface UnidentifiedPeer {
+  readonly kind: "unidentified";
+  readonly key: string;
+  readonly prefixes: readonly Prefix[];
 }
 
 /**

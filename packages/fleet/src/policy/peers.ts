@@ -10,6 +10,7 @@ import type {
   NodesPeer,
   Peer,
   PodsPeer,
+  UnidentifiedPeer,
 } from "./model.ts";
 import type { Selector } from "./selector.ts";
 
@@ -53,36 +54,38 @@ export function patternOf(set: FqdnSet): FqdnPattern {
   return set.slice(set.indexOf("/") + 1);
 }
 
-interface CidrMode {
-  readonly matchesPods: boolean;
-  readonly matchesNodes: boolean;
+export function unidentifiedPeer(prefixes: readonly Prefix[]): UnidentifiedPeer {
+  return { kind: "unidentified", key: `unidentified:${cidrKey(prefixes)}`, prefixes };
 }
+
+export type CidrMode = Omit<CidrPeer, "kind" | "key" | "prefixes">;
 
 export function cidrPeer(prefixes: readonly Prefix[], mode: CidrMode): CidrPeer {
   const sorted = aggregated(prefixes);
   const unless = exclusionOf(mode);
-  const key = `${cidrKey(sorted)}${unless === undefined ? "" : `-${unless}`}`;
+  const key = `${cidrKey(sorted)}${unless === undefined ? "" : `-${unless}`}${mode.within === undefined ? "" : `-${mode.within}`}`;
   return { kind: "cidr", key, prefixes: sorted, ...mode };
 }
 
 /** The peers of one rule, each once, with all CIDRs that are matched alike as one, so that the kernel has one set of them. */
 export function unitedPeers(peers: readonly Peer[]): readonly Peer[] {
-  const cidrs = new Map<SetKey | undefined, CidrPeer[]>();
+  const cidrs = new Map<string, CidrPeer[]>();
   const others = new Map<string, Peer>();
   for (const it of peers) {
     if (it.kind !== "cidr") others.set(it.key, it);
     else {
-      const alike = cidrs.get(exclusionOf(it));
-      if (alike === undefined) cidrs.set(exclusionOf(it), [it]);
+      const mode = `${exclusionOf(it)} ${it.within}`;
+      const alike = cidrs.get(mode);
+      if (alike === undefined) cidrs.set(mode, [it]);
       else alike.push(it);
     }
   }
   const united = [...cidrs.values()].flatMap((alike) => {
     const [first, ...more] = alike;
     if (first === undefined || more.length === 0) return alike;
-    const { matchesPods, matchesNodes } = first;
+    const { kind: _kind, key: _key, prefixes: _prefixes, ...mode } = first;
     const prefixes = alike.flatMap((it) => it.prefixes);
-    return [cidrPeer(prefixes, { matchesPods, matchesNodes })];
+    return [cidrPeer(prefixes, mode)];
   });
   return [...others.values(), ...united];
 }
@@ -102,10 +105,15 @@ export type SetKey = string;
 export const KNOWN_PODS: SetKey = "known:pods";
 export const KNOWN_NODES: SetKey = "known:nodes";
 export const KNOWN: SetKey = "known:all";
+/** Addresses of other clusters that no selector of pods selects, as these say. Not those of known pods and nodes. */
+export const ANONYMOUS: SetKey = "known:anonymous";
+/** `KNOWN` and `ANONYMOUS`, without pods of namespaces whose labels are not known: selectors do not see these yet. */
+export const IDENTIFIED: SetKey = "known:identified";
 
-/** An address matches if it is in `set` (absent: always) and not in `unless`. */
+/** An address matches if it is in `set` and in `within` (absent: always), and not in `unless`. */
 export interface AddressMatch {
   readonly set?: SetKey;
+  readonly within?: SetKey;
   readonly unless?: SetKey;
 }
 
@@ -117,9 +125,18 @@ export function matchOf(peer: Peer): AddressMatch {
     case "fqdn":
       return { set: peer.key, unless: KNOWN };
     case "cidr": {
+      const set = cidrKey(peer.prefixes);
+      if (peer.within === "anonymous") return { set, within: ANONYMOUS };
       const unless = exclusionOf(peer);
-      return { set: cidrKey(peer.prefixes), ...(unless === undefined ? {} : { unless }) };
+      const within = peer.matchesPods ? KNOWN_PODS : KNOWN_NODES;
+      return {
+        set,
+        ...(peer.within === "known" ? { within } : {}),
+        ...(unless === undefined ? {} : { unless }),
+      };
     }
+    case "unidentified":
+      return { set: cidrKey(peer.prefixes), unless: IDENTIFIED };
     case "entity":
       return entityMatch(peer.entity);
     default:

@@ -68,6 +68,18 @@ export function isMet(requirement: Requirement, value: string | undefined): bool
   }
 }
 
+/** The clusters other than `cluster` whose pods a selector can select. */
+export function otherClusters(
+  { requirements }: Selector,
+  cluster: string,
+): "none" | "any" | readonly string[] {
+  const named = requirements.filter((it) => it.attribute === "cluster");
+  const first = named.find((it) => it.operator === "In");
+  const clusters = first?.values.filter((it) => it !== cluster && named.every((other) => isMet(other, it)));
+  if (clusters?.length === 0 || named.some((it) => it.operator === "DoesNotExist")) return "none";
+  return clusters ?? "any";
+}
+
 /** By bisection: a selector can have thousands of values, and is asked about thousands of pods. */
 function isOneOf(sorted: readonly string[], value: string): boolean {
   let [low, high] = [0, sorted.length];

@@ -15,6 +15,7 @@ import {
 } from "../crd-schema.ts";
 import {
   IDENTITY_SLICE_TYPES,
+  MAX_IDENTITY_ADDRESSES,
   MAX_IDENTITY_NODES,
   MAX_IDENTITY_POD_LABELS,
   MAX_IDENTITY_PODS,
@@ -74,14 +75,18 @@ const SLICE: JsonSchema = object(
         "cluster!": text("The member.", CLUSTER),
         "type!": oneOf(
           IDENTITY_SLICE_TYPES,
-          '"Pods": pods of one namespace with the same labels. "Namespace": the labels of a namespace. "Nodes": nodes.',
+          '"Pods": pods of one namespace with the same labels. "Namespace": the labels of a namespace. "Nodes": nodes. "Addresses": addresses that no selector of pods selects.',
         ),
-        namespace: text("The namespace; absent for nodes.", { minLength: 1, maxLength: 63 }),
+        namespace: text("The namespace; absent for nodes and addresses.", { minLength: 1, maxLength: 63 }),
         labels: labelsOf(256, "The labels of the pods, or of the namespace."),
         serviceAccount: text("The service account of the pods.", { maxLength: 253 }),
         ports: { ...atomicList(PORT, "Named ports of the pods."), maxItems: MAX_IDENTITY_PORTS },
         pods: { ...atomicList(POD, "The pods."), maxItems: MAX_IDENTITY_PODS },
         nodes: { ...atomicList(NODE, "The nodes."), maxItems: MAX_IDENTITY_NODES },
+        addresses: {
+          ...addresses(MAX_IDENTITY_ADDRESSES),
+          description: "The addresses: of pods in namespaces that are not global, and of hosts.",
+        },
         "publishedAt!": time("When the member wrote it."),
       },
       undefined,
@@ -89,7 +94,7 @@ const SLICE: JsonSchema = object(
     ),
     change: text("In the view: what the last write changed, in short.", { maxLength: 4096 }),
   },
-  "Pods, a namespace or nodes of a member, as network policies of other members see them.",
+  "Pods, a namespace, nodes or addresses of a member, as network policies of other members see them.",
 );
 
 const WANTS = {
@@ -100,6 +105,9 @@ const WANTS = {
         namespaces: { ...atomicList(text(undefined, CLUSTER), "Default: all."), maxItems: 1000 },
         namespaceSelector: { ...LABEL_SELECTOR, description: "Default: all." },
         podSelector: { ...LABEL_SELECTOR, description: "Default: all." },
+        addresses: bool(
+          "Whether other addresses of the clusters, which no selector of pods selects, are needed, too. Default: false.",
+        ),
       }),
       "Pods of global namespaces. What is absent matches all.",
     ),

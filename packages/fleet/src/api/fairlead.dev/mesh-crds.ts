@@ -20,6 +20,8 @@ import { ATTACH, CLUSTER, MODE, PREFIX, PROFILE, TERMS } from "./profile-schema.
 import {
   MAX_BASE_PORT,
   MAX_KEY_EPOCH,
+  MAX_MEMBER_PREFIXES,
+  MAX_MESH_MEMBERS,
   MAX_RELAY_BASE_PORT,
   MIN_BASE_PORT,
   PATH_KINDS,
@@ -176,6 +178,17 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                 vipIPv6: text("The block of virtual IPv6 addresses of Services.", PREFIX),
                 keyEpoch: int32("The epoch of the gateways' keys.", EPOCH),
                 attach: ATTACH,
+                podNetworks: {
+                  ...mapList(
+                    "cluster",
+                    object({
+                      "cluster!": text(undefined, { minLength: 1, maxLength: 63 }),
+                      "podCIDRs!": { ...atomicList(text(undefined, PREFIX)), maxItems: MAX_MEMBER_PREFIXES },
+                    }),
+                    "Networks of pods that other clusters see by their own addresses. Rules that depend on what is at such an address are closed to it until that is known.",
+                  ),
+                  maxItems: MAX_MESH_MEMBERS,
+                },
                 relays: mapList("name", object({ "name!": text(), ...RELAY }), "Where gateways meet."),
               },
               undefined,

@@ -26,7 +26,7 @@ import {
 } from "#api/cilium.io/v2/types.ts";
 import { OWN_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import { IDENTITY_SLICES } from "#api/fairlead.dev/v1alpha1/identities.ts";
-import { MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { ADDRESS_BLOCKS, MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { CLUSTER_NETWORK_POLICIES } from "#api/policy.networking.k8s.io/v1alpha2/types.ts";
 import { namespaceOf, nodeOf, podCidrsOf, podOf, reportedBy } from "#dataplane/policy/objects.ts";
@@ -36,6 +36,7 @@ import { isGlobalService, readGlobalSettings } from "#domain/global-service.ts";
 import { reportedEngineOf } from "#domain/policy-engine.ts";
 import type { PolicyKind } from "#policy/compile/compile.ts";
 import type { PolicyService } from "#policy/compile/draft.ts";
+import { remoteNetworks } from "#dataplane/policy/remote-networks.ts";
 import { policySettings } from "#policy/settings.ts";
 import type { ClusterObjects } from "./view.ts";
 
@@ -62,7 +63,7 @@ export async function readCluster(
   const network = networks.find((it) => it.metadata.namespace === FLEET_SYSTEM_NAMESPACE);
   // Without a profile, Fairlead knows the pods of the cluster alone, and its network plugin enforces the policies.
   const cluster = network?.metadata.labels?.[OWN_CLUSTER_LABEL] ?? name;
-  const [pods, namespaces, nodes, services, slices, identities, cidrGroups] = await Promise.all([
+  const [pods, namespaces, nodes, services, slices, identities, cidrGroups, blocks] = await Promise.all([
     list(PODS),
     list(NAMESPACES),
     list(NODES),
@@ -70,6 +71,7 @@ export async function readCluster(
     list(ENDPOINT_SLICES),
     list(IDENTITY_SLICES),
     list(CILIUM_CIDR_GROUPS),
+    list(ADDRESS_BLOCKS),
   ]);
   const reported = identities.map(reportedBy);
   const kinds = Object.entries(POLICY_RESOURCES) as readonly [PolicyKind, Resource][];
@@ -89,6 +91,12 @@ export async function readCluster(
     apiServers: addressesOf(slices, "default", "kubernetes"),
     podPrefixes: nodes.map((it) => ({ node: it.metadata.name, prefixes: prefixesOf(it, pods) })),
     mode: network?.spec.mode ?? "flat",
+    remote: remoteNetworks(
+      network?.spec,
+      blocks.filter((it) => it.metadata.namespace === FLEET_SYSTEM_NAMESPACE),
+      cluster,
+    ),
+    anonymous: reported.flatMap((it) => it.addresses),
     sharing: {
       isGlobalByDefault: network?.spec.defaultGlobalNamespace ?? true,
       annotated: new Map(

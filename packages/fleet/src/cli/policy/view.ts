@@ -16,6 +16,7 @@ import type {
   PolicyPod,
   Way,
 } from "#policy/model.ts";
+import type { RemoteNetwork } from "#policy/remote.ts";
 import { identityReader } from "#policy/resolver/identity.ts";
 import { Resolver } from "#policy/resolver/resolver.ts";
 import { type Selector, selects } from "#policy/selector.ts";
@@ -41,6 +42,10 @@ export interface ClusterObjects extends PolicySettings {
   readonly engine?: PolicyEngine;
   /** Of the network that the cluster is in. */
   readonly mode: NetworkMode;
+  /** The addresses that pods of other clusters have; absent: not known. */
+  readonly remote?: readonly RemoteNetwork[];
+  /** Those that no selector of pods selects, as other clusters say. */
+  readonly anonymous?: readonly IpAddress[];
   readonly sharing: Sharing;
 }
 
@@ -81,6 +86,8 @@ export class ClusterView {
     for (const it of of.namespaces) resolver.upsertNamespace(it);
     for (const it of of.nodes) resolver.upsertNode(it);
     resolver.setApiServers(of.apiServers);
+    resolver.setRemote(of.remote ?? []);
+    resolver.setAnonymous("", of.anonymous ?? []);
     for (const it of this.policies) resolver.upsertPolicy(it);
     this.enforced = new Enforced();
     this.enforced.apply(resolver.take());

@@ -1,7 +1,8 @@
 import { parseAddress } from "@fairlead/base/netaddr/address.ts";
 import { Enforced } from "#policy/enforced.ts";
 import type { Rule } from "#policy/model.ts";
-import { fqdnPeer } from "#policy/peers.ts";
+import { fqdnPeer, podsPeer } from "#policy/peers.ts";
+import { selectorOf } from "#policy/selector.ts";
 import { describe, expect, it } from "vitest";
 import { isDenied } from "./flows.ts";
 
@@ -10,11 +11,16 @@ const OTHER = parseAddress("10.244.1.8");
 const NODE = parseAddress("192.0.2.1");
 const SERVER = parseAddress("10.244.2.9");
 
-function enforcedWith(rules: readonly Rule[]): Enforced {
+function enforcedWith(rules: readonly Rule[], more: readonly string[] = []): Enforced {
   const enforced = new Enforced();
   const policy = { kind: "CiliumNetworkPolicy", namespace: "x", name: "names" };
   enforced.apply({
-    sets: ["fqdn:*.example.com", "known:all"].map((key) => ({ key, state: "new", added: [], removed: [] })),
+    sets: ["fqdn:*.example.com", "known:all", ...more].map((key) => ({
+      key,
+      state: "new",
+      added: [],
+      removed: [],
+    })),
     groups: [
       {
         key: "e1",
@@ -42,7 +48,7 @@ const ALL: Rule = { action: "allow", peers: "any", ports: "any", origin: "spec.e
 
 function isCut(enforced: Enforced, source: typeof POD, answerer: typeof POD, port: number): boolean {
   const flow = { protocol: 17, source, answerer, port, icmpType: undefined };
-  return isDenied(flow, enforced, (it) => it === NODE);
+  return isDenied(flow, { enforced, cluster: "a", isUnidentified: () => false, isOwn: (it) => it === NODE });
 }
 
 describe("flows of pods whose policies are about names", () => {
@@ -62,6 +68,25 @@ describe("flows of pods whose policies are about names", () => {
     expect(isCut(names, OTHER, SERVER, 53)).toBe(false);
     expect(isCut(enforcedWith([ALL]), POD, SERVER, 53)).toBe(false);
   });
+});
+
+it("flows with a pod of another cluster that is not identified last only if they may be allowed when it is", () => {
+  const selector = (of: string) => selectorOf([{ attribute: "cluster", operator: "In", values: [of] }]);
+  const of = (cluster: string): Rule => ({ ...ALL, peers: [podsPeer(selector(cluster))] });
+  const kept = (...rules: readonly Rule[]): boolean => {
+    const flow = { protocol: 17, source: POD, answerer: SERVER, port: 80, icmpType: undefined };
+    const sets = rules.flatMap((it) => (it.peers === "any" ? [] : it.peers.map((one) => one.key)));
+    const enforced = enforcedWith(rules, [...new Set(sets)]);
+    return !isDenied(flow, {
+      enforced,
+      cluster: "a",
+      isUnidentified: (it) => it === SERVER,
+      isOwn: () => false,
+    });
+  };
+  const denied = (rule: Rule): Rule => ({ ...rule, action: "deny" });
+  expect([kept(), kept(of("a")), kept(of("b"))]).toEqual([false, false, true]);
+  expect([kept(denied(of("b")), ALL), kept(denied(ALL), of("b"))]).toEqual([true, false]);
 });
 
 it("a rule about names allows a query for one of them only", () => {

@@ -10,6 +10,7 @@ import { policySettings } from "#policy/settings.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
 import type { Node, Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
@@ -238,7 +239,8 @@ export class NodePolicies implements Component {
     const network = [...this.#options.networks.store.list()].find((it) => !isDeleting(it));
     const cluster = network?.metadata.labels?.[OWN_CLUSTER_LABEL];
     if (network === undefined || cluster === undefined) return undefined;
-    return { mode: network.spec.mode, settings: policySettings(cluster, network.spec) };
+    const { spec } = network;
+    return { mode: spec.mode, settings: policySettings(cluster, spec) };
   }
 
   async #run({ settings }: Network, signal: AbortSignal): Promise<Running> {
@@ -311,7 +313,7 @@ class Running implements AsyncDisposable {
     this.#proxy = new DnsProxies({
       enforced: this.#enforced,
       servers: new DnsServers(services, slices),
-      learn: (it) => this.#names.learn(it),
+      learn: (it) => this.#names.learn({ ...it, addresses: this.#session.withoutPods(it.addresses) }),
       minTtl: minDnsTtl,
       deps,
     });
@@ -380,7 +382,11 @@ class Running implements AsyncDisposable {
     const wanted = {
       ...table.takeChanges(),
       whole: table.whole,
-      enforced: this.#enforced,
+      judging: {
+        enforced: this.#enforced,
+        cluster: this.settings.cluster,
+        isUnidentified: (it: IpAddress) => this.#isUnidentified(it),
+      },
       mayRevoke: !onlyLearns(changes),
       isSaved: this.#session.hasPolicies,
     };
@@ -392,6 +398,12 @@ class Running implements AsyncDisposable {
       for (const it of spaces) it.doubt();
       throw error;
     }
+  }
+
+  /** By the sets that the kernel has, where these say it: the session may be ahead of them. */
+  #isUnidentified(address: IpAddress): boolean {
+    const isIdentified = this.#enforced.isIdentified(address) ?? this.#session.isIdentified(address);
+    return !isIdentified && this.#session.isRemote(address);
   }
 
   #guard(links: PodLinks | undefined): void {

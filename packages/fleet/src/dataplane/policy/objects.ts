@@ -87,6 +87,8 @@ export interface Reported {
   readonly pods: readonly PolicyPod[];
   readonly namespaces: readonly PolicyNamespace[];
   readonly nodes: readonly PolicyNode[];
+  /** Those that no selector of pods selects. */
+  readonly addresses: readonly IpAddress[];
 }
 
 /** What a member published later comes later. */
@@ -114,6 +116,7 @@ export function reportedBy({ spec }: IdentitySlice): Reported {
       labels: it.labels ?? {},
       addresses: parsed(it.addresses),
     })),
+    addresses: isOf("Addresses") ? parsed(spec.addresses ?? []) : [],
   };
 }
 

@@ -87,8 +87,8 @@ function merged(rules: readonly GroupRule[]): readonly Term[] {
 }
 
 function distinct(matches: readonly AddressMatch[]): readonly AddressMatch[] {
-  const byId = new Map(matches.map((it) => [`${it.set ?? ""} ${it.unless ?? ""}`, it]));
-  const any = byId.get(" ");
+  const byId = new Map(matches.map((it) => [`${it.set ?? ""} ${it.within ?? ""} ${it.unless ?? ""}`, it]));
+  const any = byId.get("  ");
   return any === undefined ? [...byId.values()] : [any];
 }
 
@@ -122,10 +122,11 @@ function familiesOf(match: AddressMatch, { family, isByFamily }: PortWord): read
   return hasAddress || isByFamily ? FAMILIES : FAMILIES.slice(0, 1);
 }
 
-function addressWords({ set, unless }: AddressMatch, way: Way, family: Family): readonly NftWord[] {
+function addressWords({ set, within, unless }: AddressMatch, way: Way, family: Family): readonly NftWord[] {
   const field = FIELDS[family.name][way];
   return [
     ...(set === undefined ? [] : [fragment`${field} ${setRef(peerSet(set, family))}`]),
+    ...(within === undefined ? [] : [fragment`${field} ${setRef(peerSet(within, family))}`]),
     ...(unless === undefined ? [] : [fragment`${field} != ${setRef(peerSet(unless, family))}`]),
   ];
 }

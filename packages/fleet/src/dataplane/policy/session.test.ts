@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { ADDRESS_BLOCKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { ADDRESS_BLOCKS, MESH_NETWORKS, type MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
@@ -10,6 +10,8 @@ import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NETWORK_POLICIES } from "@fairlead/kube/api/networking/v1/types.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { CILIUM_NETWORK_POLICIES } from "#api/cilium.io/v2/types.ts";
+import { Enforced } from "#policy/enforced.ts";
 import { policySettings } from "#policy/settings.ts";
 import { PolicySession } from "./session.ts";
 
@@ -21,6 +23,8 @@ afterEach(async () => {
   await stack.disposeAsync();
   stack = new AsyncDisposableStack();
 });
+
+const traffic = { kind: "transport", protocol: "TCP", port: 80 } as const;
 
 function sliceOf(name: string, at: string, spec: Partial<IdentitySlice["spec"]>): IdentitySlice {
   return {
@@ -57,6 +61,7 @@ async function started(
   slices: readonly IdentitySlice[],
   client = new FakeKubeClient(),
   onChange = (): void => {},
+  network?: MeshNetwork["spec"],
 ): Promise<PolicySession> {
   stack.use(client);
   await client.create(NAMESPACES, { metadata: { name: "shop" } });
@@ -76,9 +81,16 @@ async function started(
   const informers = {
     services: stack.use(createInformer(client, SERVICES, {}, deps)),
     slices: stack.use(createInformer(client, ENDPOINT_SLICES, {}, deps)),
+    networks: stack.use(createInformer(client, MESH_NETWORKS, {}, deps)),
     blocks: stack.use(createInformer(client, ADDRESS_BLOCKS, {}, deps)),
   };
+  if (network !== undefined)
+    await client.create(MESH_NETWORKS, {
+      metadata: { namespace: "fleet-system", name: "p" },
+      spec: network,
+    });
   for (const it of Object.values(informers)) it.start(signal);
+  await Promise.all(Object.values(informers).map((it) => it.synced(signal)));
   const settings = policySettings("a");
   const session = stack.use(
     new PolicySession({ client, nodeName: "n1", settings, ...informers, deps, onChange }),
@@ -109,6 +121,104 @@ it("a pod is known by its fleet addresses, too, and those of namespaces that ask
   const annotations = { "fairlead.dev/flow-log": "all" };
   await client.mergePatch(NAMESPACES, objectKey(undefined, "shop"), { metadata: { annotations } });
   await expect.poll(() => session.loggedAddresses).toEqual(["10.1.0.1", "10.112.0.7", "fd00:112::7"]);
+});
+
+const MEMBERS = [
+  { cluster: "a", podCIDRs: ["10.1.0.0/16"] },
+  // Wider than what it has, as an administrator may have granted it.
+  { cluster: "b", podCIDRs: ["10.0.0.0/8"] },
+];
+const PARALLEL: MeshNetwork["spec"] = {
+  mode: "parallel",
+  ipv4: "10.112.0.0/12",
+  ipv6: "fd00:112::/48",
+  vipIPv4: "10.127.0.0/16",
+  vipIPv6: "fd00:112:0:ffff::/64",
+  keyEpoch: 1,
+};
+
+describe("an address of another cluster that is not identified", () => {
+  /** Whether a pod may send to the own one, which denies pods of b with app=evil, and admits all others. */
+  async function whatIsAllowed(network: MeshNetwork["spec"]) {
+    const client = new FakeKubeClient();
+    for (const [name, ipv4] of [
+      ["a", "10.112.0.0/20"],
+      ["b", "10.112.16.0/20"],
+      ["c", "10.112.32.0/20"],
+    ] as const)
+      await client.create(ADDRESS_BLOCKS, {
+        metadata: { namespace: "fleet-system", name },
+        spec: { profile: "p", cluster: name, ipv4: [ipv4], ipv6: [] },
+      });
+    const matchLabels = { app: "evil", "io.cilium.k8s.policy.cluster": "b" };
+    await client.create(CILIUM_NETWORK_POLICIES, {
+      metadata: { namespace: "shop", name: "not-evil" },
+      spec: {
+        endpointSelector: {},
+        ingress: [{ fromEntities: ["all"] }],
+        ingressDeny: [{ fromEndpoints: [{ matchLabels }] }],
+      },
+    });
+    const session = await started([], client, () => {}, network);
+    const enforced = new Enforced();
+    const isAllowed = (from: string): boolean => {
+      enforced.apply(session.take());
+      const flow = { source: parseAddress(from), destination: parseAddress("10.1.0.1"), traffic };
+      return enforced.verdict(flow, "ingress").isAllowed;
+    };
+    const known = async (labels: Record<string, string>, name: string, address: string) =>
+      void (await client.create(
+        IDENTITY_SLICES,
+        sliceOf(name, "01", { labels, pods: [{ name, addresses: [address] }] }),
+      ));
+    const anonymous = (addresses: string[]) => {
+      const { metadata, spec } = sliceOf("anonymous", "01", { type: "Addresses", addresses });
+      const { namespace: _, ...rest } = spec;
+      return client.create(IDENTITY_SLICES, { metadata, spec: rest });
+    };
+    return { client, session, isAllowed, known, anonymous };
+  }
+
+  it.each([
+    ["flat", "10.2", "10.1.0.5", { mode: "flat", podNetworks: MEMBERS }],
+    ["parallel", "10.112.16", "10.112.0.5", { ...PARALLEL, podNetworks: [] }],
+    ["changing", "10.2", "10.112.0.5", { ...PARALLEL, podNetworks: MEMBERS }],
+  ] as const)(
+    "is denied in a %s network by rules that deny some pods there",
+    async (_, there, own, network) => {
+      const { session, isAllowed, known, anonymous } = await whatIsAllowed({
+        ...network,
+        podNetworks: [...network.podNetworks],
+      });
+      const [good, evil, host] = ["5", "6", "7"].map(
+        (it) => `${there}.${there.split(".").length === 2 ? "0." : ""}${it}`,
+      ) as [string, string, string];
+      expect([good, evil, host].map(isAllowed)).toEqual([false, false, false]);
+      // Of the own cluster, and of no cluster.
+      expect([own, "8.8.8.8"].map(isAllowed)).toEqual([true, true]);
+      await known({ app: "good" }, "good", good);
+      await known({ app: "evil" }, "evil", evil);
+      await anonymous([host]);
+      await expect.poll(() => isAllowed(host)).toBe(true);
+      expect([good, evil].map(isAllowed)).toEqual([true, false]);
+      const answers = new Map([own, good, "8.8.8.8"].map((it) => [parseAddress(it), 0]));
+      expect([...session.withoutPods(answers).keys()].map(formatAddress)).toEqual([own, "8.8.8.8"]);
+    },
+  );
+
+  it("is that of a cluster which the rule does not name, and is allowed", async () => {
+    const { isAllowed } = await whatIsAllowed({ ...PARALLEL, podNetworks: [] });
+    expect(["10.112.32.5", "10.112.16.5", "10.112.64.5"].map(isAllowed)).toEqual([true, false, false]);
+  });
+
+  it("is allowed where the hub is older than pod networks, and denied when it says them", async () => {
+    const { client, isAllowed } = await whatIsAllowed({ mode: "flat" });
+    expect(isAllowed("10.2.0.5")).toBe(true);
+    await client.mergePatch(MESH_NETWORKS, objectKey("fleet-system", "p"), {
+      spec: { podNetworks: MEMBERS },
+    });
+    await expect.poll(() => isAllowed("10.2.0.5")).toBe(false);
+  });
 });
 
 it("an address in the node's podCIDRs of a pod of another node is not unknown, and podCIDRs that a pod of the node lies outside of are not used", async () => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { IDENTITY_SLICES, type IdentitySlice } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { FLOW_LOG_ALL, FLOW_LOG_ANNOTATION } from "#api/fairlead.dev/names.ts";
@@ -5,7 +6,9 @@ import type { PolicySettings } from "#policy/compile/draft.ts";
 import type { PolicyNamespace, PolicyPod } from "#policy/model.ts";
 import { Resolver } from "#policy/resolver/resolver.ts";
 import type { Changes } from "#policy/state.ts";
-import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { AddressBlock, MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { RemoteNetwork } from "#policy/remote.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import { formatAddress, type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -37,15 +40,18 @@ import {
 import { PodFleetAddresses } from "./pod-fleet-addresses.ts";
 import { type PlacedPod, PodPrefixes } from "./pod-prefixes.ts";
 import { PolicyReader } from "./policy-reader.ts";
+import { remoteNetworks } from "./remote-networks.ts";
 
 export interface SessionOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly settings: PolicySettings;
+  /** Has the one that the cluster is in. Started by the caller. */
+  readonly networks: Informer<MeshNetwork>;
   /** Of all namespaces. Started by the caller. */
   readonly services: Informer<Service>;
   readonly slices: Informer<EndpointSlice>;
-  /** Of this cluster's nodes: fleet addresses of pods. Started by the caller. */
+  /** Of this cluster and its nodes: fleet addresses of pods. Started by the caller. */
   readonly blocks: Informer<AddressBlock>;
   readonly deps: RuntimeDeps;
   /** There may be changes to take. */
@@ -68,6 +74,8 @@ export class PolicySession implements AsyncDisposable {
   /** Namespaces whose allowed connections are logged. */
   readonly #logged = new Set<string>();
   readonly #reader: PolicyReader;
+  /** The addresses that pods of other clusters have, where these are known. */
+  #remote: readonly RemoteNetwork[] = [];
 
   /** The slice that said last what is known of a pod, namespace or node of another cluster. */
   readonly #reporters = new Map<string, ObjectKey>();
@@ -121,11 +129,19 @@ export class PolicySession implements AsyncDisposable {
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    const { blocks, services, slices, onChange } = this.#options;
+    const { blocks, networks, services, slices, onChange } = this.#options;
     for (const it of blocks.store.list()) this.#onBlock({ key: keyOf(it), before: undefined, after: it });
+    this.#onRemote();
     this.#stack.use(
       blocks.subscribe((change) => {
         this.#onBlock(change);
+        if (!sameJson(change.before?.spec, change.after?.spec)) this.#onRemote();
+        onChange();
+      }),
+    );
+    this.#stack.use(
+      networks.subscribe(() => {
+        this.#onRemote();
         onChange();
       }),
     );
@@ -156,6 +172,25 @@ export class PolicySession implements AsyncDisposable {
       [...store.byIndex("address", text)].at(-1) ??
       [...store.byIndex("uid", this.#fleetAddresses.ownerOf(text) ?? "-")].at(-1)
     );
+  }
+
+  /** Addresses without those of pods of other clusters, known or not: no answer of DNS opens these. */
+  withoutPods<T>(addresses: ReadonlyMap<IpAddress, T>): ReadonlyMap<IpAddress, T> {
+    return new Map(
+      [...addresses].filter(
+        ([address]) => !this.#resolver.isRemote(address) || this.#resolver.isAnonymous(address),
+      ),
+    );
+  }
+
+  /** Whether an address is one of those that pods of other clusters have. */
+  isRemote(address: IpAddress): boolean {
+    return this.#resolver.isRemote(address);
+  }
+
+  /** Whether it is known what has an address. */
+  isIdentified(address: IpAddress): boolean {
+    return this.#resolver.isIdentified(address);
   }
 
   /** A pod of this node whose allowed connections are logged. */
@@ -267,6 +302,15 @@ export class PolicySession implements AsyncDisposable {
         this.#onPod({ key: keyOf(pod), before: pod, after: pod });
   }
 
+  #onRemote(): void {
+    const { blocks, networks, settings } = this.#options;
+    const network = [...networks.store.list()].find((it) => !isDeleting(it));
+    const remote = remoteNetworks(network?.spec, blocks.store.list(), settings.cluster);
+    if (isDeepStrictEqual(remote, this.#remote)) return;
+    this.#remote = remote;
+    this.#resolver.setRemote(remote);
+  }
+
   #onNode({ before, after }: Change<Node>): void {
     const { settings, nodeName } = this.#options;
     const { cluster } = settings;
@@ -304,20 +348,21 @@ export class PolicySession implements AsyncDisposable {
 
   /** What moves to another slice may be there before it is gone from its own. */
   #bringSlice({ key, before, after }: Change<IdentitySlice>): void {
-    const [was, is] = [before, after].map((it) => (it === undefined ? NOTHING : reportedBy(it)));
-    for (const it of is?.namespaces ?? []) {
+    const [was, is] = [reportedIn(before), reportedIn(after)];
+    this.#resolver.setAnonymous(key, is.addresses);
+    for (const it of is.namespaces) {
       this.#reporters.set(namespaceId(it), key);
       this.#resolver.upsertNamespace(it);
     }
-    for (const it of is?.nodes ?? []) {
+    for (const it of is.nodes) {
       this.#reporters.set(nodeId(it), key);
       this.#resolver.upsertNode(it);
     }
-    for (const it of is?.pods ?? []) {
+    for (const it of is.pods) {
       this.#reporters.set(podId(it), key);
       this.#resolver.upsertPod(it);
     }
-    this.#forget(key, was ?? NOTHING, is ?? NOTHING);
+    this.#forget(key, was, is);
   }
 
   #forget(slice: ObjectKey, was: Reported, is: Reported): void {
@@ -340,4 +385,8 @@ const namespaceId = ({ cluster, name }: Named): string => `namespace ${cluster} 
 /** The Service of the API server. */
 const API_SERVERS = { namespace: "default", labelSelector: "kubernetes.io/service-name=kubernetes" };
 
-const NOTHING: Reported = { pods: [], namespaces: [], nodes: [] };
+function reportedIn(slice: IdentitySlice | undefined): Reported {
+  return slice === undefined ? NOTHING : reportedBy(slice);
+}
+
+const NOTHING: Reported = { pods: [], namespaces: [], nodes: [], addresses: [] };

@@ -1,4 +1,3 @@
-import type { Enforced } from "#policy/enforced.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -8,7 +7,7 @@ import { netnsInode } from "@fairlead/os/netns/netns.ts";
 import type { LoadLibC } from "@fairlead/os/libc/libc.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { CutFlows } from "./cut-flows.ts";
-import { isDenied, ownAddresses } from "./flows.ts";
+import { isDenied, type Judging, ownAddresses } from "./flows.ts";
 import { PolicyTable } from "./policy-table.ts";
 import { SavedTable } from "./saved-table.ts";
 
@@ -17,7 +16,8 @@ export interface Wanted {
   readonly before: NftTable;
   readonly after: NftTable;
   readonly whole: NftTable;
-  readonly enforced: Enforced;
+  /** By what flows are judged, apart from the addresses of the node. */
+  readonly judging: Omit<Judging, "isOwn">;
   /** Whether flows that were allowed may be denied now. */
   readonly mayRevoke: boolean;
   /** Whether there are policies: the next boot begins with them. */
@@ -41,7 +41,7 @@ export class PolicySpace implements AsyncDisposable {
   readonly #table: PolicyTable;
   readonly #flows: CutFlows;
   readonly #saved: SavedTable | undefined;
-  #enforced: Enforced | undefined;
+  #judging: Wanted["judging"] | undefined;
   #inode: number | undefined;
   #isCutDue = false;
 
@@ -54,10 +54,11 @@ export class PolicySpace implements AsyncDisposable {
         ...deps,
         ...defined({ netns, loadLibC }),
         judge: () => {
-          const enforced = this.#enforced;
+          const judging = this.#judging;
           // The node has no addresses in other namespaces.
           const own = netns === undefined ? ownAddresses() : new Set();
-          return (flow) => enforced !== undefined && isDenied(flow, enforced, (it) => own.has(it));
+          return (flow) =>
+            judging !== undefined && isDenied(flow, { ...judging, isOwn: (it: IpAddress) => own.has(it) });
         },
       }),
     );
@@ -68,13 +69,13 @@ export class PolicySpace implements AsyncDisposable {
     this.#table.doubt();
   }
 
-  async sync({ enforced, mayRevoke, isSaved, ...wanted }: Wanted, signal: AbortSignal): Promise<void> {
+  async sync({ judging, mayRevoke, isSaved, ...wanted }: Wanted, signal: AbortSignal): Promise<void> {
     const inode = this.#netns === undefined ? undefined : await netnsInode(this.#netns);
     if (inode !== this.#inode) this.#table.doubt();
     this.#inode = inode;
     // What an agent that was killed did not come to is not known.
-    const isFirst = this.#enforced === undefined;
-    this.#enforced = enforced;
+    const isFirst = this.#judging === undefined;
+    this.#judging = judging;
     // After a failure, the changes before this one are still to come.
     this.#isCutDue ||= mayRevoke;
     const isChanged = await this.#table.sync(wanted, signal);
@@ -105,7 +106,7 @@ export class PolicySpace implements AsyncDisposable {
   }
 
   async remove(signal: AbortSignal): Promise<void> {
-    this.#enforced = undefined;
+    this.#judging = undefined;
     await this.#saved?.remove();
     await this.#table.remove(signal);
   }

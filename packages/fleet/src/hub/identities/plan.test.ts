@@ -1,5 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { type IdentitySlice, MAX_IDENTITY_PODS } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import {
+  type IdentitySlice,
+  MAX_IDENTITY_ADDRESSES,
+  MAX_IDENTITY_PODS,
+} from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { readWants } from "#domain/identity-wants.ts";
 import { type IdentityView, planIdentity } from "./plan.ts";
 
@@ -59,6 +63,42 @@ describe("a slice of a member", () => {
       spec: undefined,
       problem: "shop/loop: 127.0.0.1 is in a special-purpose range",
     });
+  });
+
+  it("of addresses is shown where these are needed, without those of others and of no one, and with nothing else", () => {
+    const { cluster, publishedAt } = WEB;
+    const spec: Spec = {
+      cluster,
+      type: "Addresses",
+      addresses: ["10.1.0.9", "10.2.0.9", "10.1.0.10"],
+      publishedAt,
+    };
+    const told = (of: Spec, addresses = true) =>
+      planIdentity({
+        slice: { metadata: { name: "s", namespace: "fleet-member-a" }, spec: of },
+        isMember: true,
+        isForgotten: false,
+        exporters: undefined,
+        wanted: readWants({ requests: [{ addresses }] }),
+        check: (address) =>
+          address.startsWith("10.1.") ? undefined : `${address} is not in the networks of the member`,
+      });
+    expect(told(spec)).toEqual({
+      spec: { ...spec, addresses: ["10.1.0.9", "10.1.0.10"] },
+      problem: "addresses: 10.2.0.9 is not in the networks of the member",
+    });
+    expect(told(spec, false)).toEqual({ spec: undefined, problem: undefined });
+    expect(told({ ...spec, addresses: ["127.0.0.1", "x"] })).toEqual({
+      spec: undefined,
+      problem: "addresses: 127.0.0.1 is in a special-purpose range",
+    });
+    expect(told({ ...spec, pods: WEB.pods ?? [] }).problem).toBe(
+      "spec.pods is set, which slices of addresses do not have",
+    );
+    const many = Array.from({ length: MAX_IDENTITY_ADDRESSES + 1 }, () => "10.1.0.9");
+    expect(told({ ...spec, addresses: many }).problem).toBe(
+      `spec.addresses: at most ${MAX_IDENTITY_ADDRESSES} are allowed`,
+    );
   });
 
   it("is not shown if it is of a namespace that the member is not to export", () => {

@@ -61,18 +61,19 @@ export function planIdentity({
   return { spec: isEmpty(own) ? undefined : own, problem };
 }
 
-function isEmpty({ type, pods = [], nodes = [] }: IdentitySlice["spec"]): boolean {
-  return type !== "Namespace" && pods.length === 0 && nodes.length === 0;
+function isEmpty({ type, pods = [], nodes = [], addresses = [] }: IdentitySlice["spec"]): boolean {
+  return type !== "Namespace" && pods.length === 0 && nodes.length === 0 && addresses.length === 0;
 }
 
 function isWanted(spec: IdentitySlice["spec"], wanted: WantsReader): boolean {
   const { type, namespace = "", labels = {}, pods = [] } = spec;
   if (type === "Nodes") return wanted.nodes;
+  if (type === "Addresses") return wanted.addresses();
   if (type === "Namespace") return wanted.namespace(namespace, labels);
   return pods.some((it) => wanted.pods(namespace, undefined, labelsOfPod(spec, it)));
 }
 
-/** By which members choose what they read of the view. Nodes are of no namespace. */
+/** By which members choose what they read of the view. Nodes and addresses are of no namespace. */
 export function labelsOf({ cluster, namespace = "" }: IdentitySlice["spec"]): Record<string, string> {
   return { [SOURCE_CLUSTER_LABEL]: cluster, [SERVICE_NAMESPACE_LABEL]: namespace };
 }

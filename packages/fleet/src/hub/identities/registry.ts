@@ -3,7 +3,7 @@ import { RELEASED_AT_ANNOTATION } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { allowedExporters } from "#domain/audience.ts";
 import { type IdentityAge, identityAge } from "#domain/identity-age.ts";
-import { addressChecks } from "#domain/identity-claims.ts";
+import { addressChecks, claimantOf } from "#domain/identity-claims.ts";
 import { readWants, type WantsReader } from "#domain/identity-wants.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -130,13 +130,8 @@ export class IdentityRegistry {
       .filter((it) => !isDeleting(it) && this.#informers.viewOf(it.metadata.name) === view)
       .map((member) => {
         const block = blocks.store.get(objectKey(view, member.metadata.name));
-        if (block === undefined || block.metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined)
-          return { member };
-        const { ipv4, ipv6, transition } = block.spec;
-        return {
-          member,
-          block: { prefixes: [...ipv4, ...ipv6], hasPodAddresses: transition !== undefined },
-        };
+        const isReleased = block?.metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined;
+        return claimantOf(member, isReleased ? undefined : block?.spec);
       });
     const checks = addressChecks(claimants);
     this.#checks.set(view, checks);

@@ -16,6 +16,7 @@ import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { gatewayNames } from "#domain/gateway.ts";
+import { podNetworksOf } from "#domain/identity-claims.ts";
 import { candidateCheck } from "#domain/gateway-candidates.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -106,9 +107,11 @@ function networkOf(
   relays: readonly Relay[],
 ): MeshNetwork["spec"] | undefined {
   if (members.length === 0 && blocks.length === 0) return undefined;
-  if (plan !== undefined) return describeNetwork(profile, plan, epoch.epoch.keyEpoch, relays);
+  const podNetworks = podNetworksOf(members, blocks);
+  if (plan !== undefined)
+    return { ...describeNetwork(profile, plan, epoch.epoch.keyEpoch, relays), podNetworks };
   const isFlat = profile.spec.network.mode === "flat" && problem === undefined;
-  return isFlat ? describeTerms(profile) : undefined;
+  return isFlat ? { ...describeTerms(profile), podNetworks } : undefined;
 }
 
 /**

@@ -1,11 +1,13 @@
 import type { IdentityWants } from "#api/fairlead.dev/v1alpha1/identities.ts";
 import { PolicyReader } from "#dataplane/policy/policy-reader.ts";
+import { remoteNetworks } from "#dataplane/policy/remote-networks.ts";
 import { wantsOf } from "#domain/identity-wants.ts";
 import type { MeshNetwork } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { PolicySettings } from "#policy/compile/draft.ts";
-import { demandOf } from "#policy/demand.ts";
+import { addressesNeeded, demandOf } from "#policy/demand.ts";
+import { Remote } from "#policy/remote.ts";
 import type { CompiledPolicy } from "#policy/model.ts";
 import { policySettings } from "#policy/settings.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -100,19 +102,24 @@ export class PolicyDemand implements AsyncDisposable {
     this.#onChange();
   }
 
-  /** Undefined while not all policies are known. In namespaces that are not global, pods of other clusters are not known. */
+  /**
+   * Undefined while not all policies are known. In namespaces that are not global, pods of other clusters are not known, but for rules that would be
+   * closed to them.
+   */
   get wants(): IdentityWants | undefined {
     if (this.#reading?.isKnown !== true) return undefined;
     this.#reading.reader.settle();
-    const policies = [...this.#reading.policies.values()].filter(
+    const all = [...this.#reading.policies.values()];
+    const policies = all.filter(
       ({ id: { namespace } }) => namespace === undefined || isInGlobalNamespace(this.#session, namespace),
     );
     const { networks, blocks } = this.#mesh;
     const [network] = networks.store.list();
     const known = podNetworks(network, blocks.store.list());
-    const scope = { cluster: this.#session.cluster, ...defined({ networks: known }) };
-    const { requests, nodes = false } = demandOf(policies, scope);
-    return wantsOf(requests, nodes);
+    const { cluster } = this.#session;
+    const closed = new Remote(cluster, remoteNetworks(network?.spec, blocks.store.list(), cluster));
+    const { requests, nodes = false } = demandOf(policies, { cluster, ...defined({ networks: known }) });
+    return wantsOf([...requests, ...addressesNeeded(all, closed)], nodes);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -28,6 +28,9 @@ const OF_SINGLE_PODS = new Set([
  */
 export const PODS_PER_SLICE = 16;
 
+/** Addresses in one slice: four times the pods, as these are that much longer. */
+export const ADDRESSES_PER_SLICE = 64;
+
 export function templateOf({ metadata, spec }: Pod): Template {
   // Sidecars are init containers that continue to run.
   const sidecars = (spec?.initContainers ?? []).filter((it) => it.restartPolicy === "Always");
@@ -111,27 +114,28 @@ export interface SlicePlan<T> {
  * Pods, or nodes, stay in the slice that they are in; others come to the first with room. Slices that have become mostly empty are packed
  * again.
  *
- * @param slices - Those of the group, by name.
+ * @param slices - Those of the group, by name. @param most - In one slice.
  */
 export function planSlices<T extends { readonly name: string }>(
   group: ObjectKey,
   entries: readonly T[],
   slices: ReadonlyMap<string, readonly T[]>,
+  most = PODS_PER_SLICE,
 ): SlicePlan<T> {
   const wanted = new Map(entries.toSorted((a, b) => byText(a.name, b.name)).map((it) => [it.name, it]));
-  const needed = Math.ceil(wanted.size / PODS_PER_SLICE);
+  const needed = Math.ceil(wanted.size / most);
   const isSparse = slices.size > 2 * needed + 1;
   const names = [...slices.keys()].toSorted(byText);
   const after = new Map<string, T[]>(isSparse ? [] : names.map((it) => [it, []]));
   for (const [name, kept] of after)
     for (const { name: pod } of slices.get(name) ?? []) {
       const it = wanted.get(pod);
-      if (it === undefined || kept.length >= PODS_PER_SLICE) continue;
+      if (it === undefined || kept.length >= most) continue;
       kept.push(it);
       wanted.delete(pod);
     }
   for (const it of wanted.values()) {
-    const room = [...after.values()].find((kept) => kept.length < PODS_PER_SLICE);
+    const room = [...after.values()].find((kept) => kept.length < most);
     if (room === undefined) after.set(freeName(group, after), [it]);
     else room.push(it);
   }

@@ -6,6 +6,7 @@ import {
   type IdentitySlice,
   type IdentityWants,
 } from "#api/fairlead.dev/v1alpha1/identities.ts";
+import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -18,11 +19,12 @@ import type { Change, Controller, Informer, ReconcileResult } from "@fairlead/ku
 import { ageSince, type IdentityAge } from "#domain/identity-age.ts";
 import { labelsOfPod } from "#domain/identity-slice.ts";
 import { readWants, type WantsReader } from "#domain/identity-wants.ts";
-import { changedPods, isInTransition, type MeshInformers } from "../fleet-addresses.ts";
+import { changedPods, isInTransition, isReleased, type MeshInformers } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
 import { PolicyDemand } from "./demand.ts";
 import { groupOfSlice } from "./groups.ts";
-import { IdentityMailbox, namespaceKey, NODES_KEY, podsKey, publishedKey } from "./mailbox.ts";
+import { isAnonymousNamespace, publishAddresses } from "./addresses.ts";
+import { ADDRESSES_KEY, IdentityMailbox, namespaceKey, NODES_KEY, podsKey, publishedKey } from "./mailbox.ts";
 import { Pods } from "./pods.ts";
 import { PolicyConditions } from "./policy-conditions.ts";
 import { publishNamespace, publishNodes, publishPods, type Publisher } from "./publish.ts";
@@ -68,6 +70,9 @@ export function createIdentities({ session, mesh }: Parts): {
   const keysOfPod = (pod: Pod): ObjectKey[] => [
     podsKey(pods.groupOf(pod)),
     ...mailbox.holding(pod.metadata).map((it) => podsKey(it.group)),
+    ...(wanted.reader.addresses() && isAnonymousNamespace(session, pod.metadata.namespace ?? "")
+      ? [ADDRESSES_KEY]
+      : []),
   ];
   const pods = new Pods(
     local,
@@ -97,8 +102,7 @@ export function createIdentities({ session, mesh }: Parts): {
   }
 
   function publishAll(): void {
-    enqueue(DEMAND);
-    enqueue(NODES_KEY);
+    for (const it of [DEMAND, NODES_KEY, ADDRESSES_KEY]) enqueue(it);
     for (const it of mailbox.slices()) enqueue(publishedKey(it));
     for (const it of here.namespaces.store.list()) enqueue(namespaceKey(it.metadata.name));
     for (const it of pods.groups()) enqueue(podsKey(it));
@@ -106,6 +110,7 @@ export function createIdentities({ session, mesh }: Parts): {
 
   function publishIn(namespace: string): void {
     enqueue(namespaceKey(namespace));
+    enqueue(ADDRESSES_KEY);
     for (const { spec } of mailbox.slices())
       if (spec.type === "Pods" && spec.namespace === namespace) enqueue(podsKey(groupOfSlice(spec)));
     for (const it of pods.groups()) if (splitKey(it).namespace === namespace) enqueue(podsKey(it));
@@ -146,6 +151,7 @@ export function createIdentities({ session, mesh }: Parts): {
     if (kind === "namespace") return publishNamespace(parts, name, signal);
     // Which pods exist is not known yet: nothing is removed.
     if (!wanted.reader.isEmpty && !pods.isKnown) return;
+    if (key === ADDRESSES_KEY) return publishAddresses(parts, signal);
     return publishPods(parts, objectKey(undefined, name), signal);
   }
 
@@ -178,6 +184,7 @@ export function createIdentities({ session, mesh }: Parts): {
   function isNeeded({ spec }: IdentitySlice): boolean {
     const { type, namespace = "", labels = {}, pods: all = [] } = spec;
     if (type === "Nodes") return needed.nodes;
+    if (type === "Addresses") return needed.addresses(spec.cluster);
     if (type === "Namespace") return needed.namespace(namespace, labels);
     return all.some((it) => needed.pods(namespace, undefined, labelsOfPod(spec, it)));
   }
@@ -210,9 +217,12 @@ export function createIdentities({ session, mesh }: Parts): {
         watchingChanges(mesh.blocks, (change) => {
           if (isInTransition(change.before) !== isInTransition(change.after)) enqueue(DEMAND);
           if (change.key === objectKey(FLEET_SYSTEM_NAMESPACE, cluster)) publishAll();
+          if (isAddressChanged(change)) for (const it of [DEMAND, ADDRESSES_KEY]) enqueue(it);
           return pods.withUids(changedPods(change)).flatMap(keysOfPod);
         }),
-        ...(session.ranges === undefined ? [] : [watchingChanges(session.ranges.nodes, () => [NODES_KEY])]),
+        ...(session.ranges === undefined
+          ? []
+          : [watchingChanges(session.ranges.nodes, () => [NODES_KEY, ADDRESSES_KEY])]),
         watchingChanges(here.namespaces, (change) => {
           if (isOfInterest(change)) publishIn(change.key);
           return [DEMAND];
@@ -243,6 +253,15 @@ export function createIdentities({ session, mesh }: Parts): {
 function isOfInterest({ before, after }: Change<Namespace>): boolean {
   const of = (it: Namespace | undefined): unknown => [it?.metadata.labels, it?.metadata.annotations];
   return (before === undefined) !== (after === undefined) || !sameJson(of(before), of(after));
+}
+
+/** Whether nodes or members have other fleet addresses. */
+function isAddressChanged({ before, after }: Change<AddressBlock>): boolean {
+  return !sameJson(before?.spec, after?.spec) || isReleasedNow(before) !== isReleasedNow(after);
+}
+
+function isReleasedNow(block: AddressBlock | undefined): boolean {
+  return block !== undefined && isReleased(block);
 }
 
 /** The part of the view that this cluster needs. */

@@ -139,7 +139,8 @@ function podsIn({ spec: { namespace, pods = [] } }: IdentitySlice): ObjectKey[] 
   return pods.map((it) => objectKey(namespace, it.name));
 }
 
-/** Of keys: "pods/<group>", "namespace/<name>", and "nodes". */
+/** Of keys: "pods/<group>", "namespace/<name>", "nodes" and "addresses". */
+export const ADDRESSES_KEY = objectKey(undefined, "addresses");
 export const NODES_KEY = objectKey(undefined, "nodes");
 export function podsKey(group: ObjectKey): ObjectKey {
   return objectKey("pods", group);
@@ -156,6 +157,8 @@ export function publishedKey({ spec }: IdentitySlice): ObjectKey {
       return namespaceKey(spec.namespace ?? "");
     case "Nodes":
       return NODES_KEY;
+    case "Addresses":
+      return ADDRESSES_KEY;
     default:
       return spec.type satisfies never;
   }

@@ -34,6 +34,7 @@ export class Pods implements AsyncDisposable {
     const stop = new AbortController();
     const indexes = {
       group: (it: Pod) => [this.groupOf(it)],
+      namespace: (it: Pod) => [it.metadata.namespace ?? ""],
       uid: (it: Pod) => [it.metadata.uid ?? ""],
       address: (it: Pod) => (hasAddresses(it) ? addressesOf(it) : []),
     };
@@ -66,6 +67,10 @@ export class Pods implements AsyncDisposable {
 
   in(group: ObjectKey): Pod[] {
     return [...(this.#reading?.informer.store.byIndex("group", group) ?? [])];
+  }
+
+  inNamespace(namespace: string): Pod[] {
+    return [...(this.#reading?.informer.store.byIndex("namespace", namespace) ?? [])];
   }
 
   withUids(uids: ReadonlySet<string>): Pod[] {

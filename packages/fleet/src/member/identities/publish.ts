@@ -47,9 +47,9 @@ export async function publishPods(parts: Publisher, group: ObjectKey, signal: Ab
           return isWanted ? (identityOf(pod, addressesOf(parts, pod), template) ?? []) : [];
         });
   const plan = planSlices(group, known, new Map(slices.map((it) => [it.metadata.name, it.spec.pods ?? []])));
-  await remove(parts, slices, plan.remove, signal);
+  await removeSlices(parts, slices, plan.remove, signal);
   for (const { name, entries } of plan.write)
-    await apply(
+    await applySlice(
       parts,
       name,
       { cluster: session.cluster, type: "Pods", ...template, pods: [...entries] },
@@ -68,7 +68,7 @@ function podsOf({ mailbox, pods }: Publisher, group: ObjectKey, slices: readonly
 }
 
 /** In a parallel network pods are seen by their fleet addresses; on the way there and back by both. */
-function addressesOf({ session, pods }: Publisher, pod: Pod): string[] {
+export function addressesOf({ session, pods }: Publisher, pod: Pod): string[] {
   const uid = pod.metadata.uid ?? "";
   const seen = seenAddresses(session);
   const fleet = seen.fleet
@@ -91,9 +91,9 @@ export async function publishNodes(parts: Publisher, signal: AbortSignal): Promi
     nodes,
     new Map(slices.map((it) => [it.metadata.name, it.spec.nodes ?? []])),
   );
-  await remove(parts, slices, plan.remove, signal);
+  await removeSlices(parts, slices, plan.remove, signal);
   for (const { name, entries } of plan.write)
-    await apply(parts, name, { cluster: session.cluster, type: "Nodes", nodes: [...entries] }, signal);
+    await applySlice(parts, name, { cluster: session.cluster, type: "Nodes", nodes: [...entries] }, signal);
 }
 
 function nodeOf({ metadata: { name, labels = {} }, status }: Node): IdentityNode | undefined {
@@ -111,9 +111,9 @@ export async function publishNamespace(parts: Publisher, name: string, signal: A
   const slices = mailbox.in(namespaceKey(name));
   const own = shortHash(`namespace/${name}`, 16);
   const gone = slices.map((it) => it.metadata.name).filter((it) => it !== own || !isPublished);
-  await remove(parts, slices, gone, signal);
+  await removeSlices(parts, slices, gone, signal);
   const contents: Contents = { cluster: session.cluster, type: "Namespace", namespace: name, labels };
-  if (isPublished) await apply(parts, own, contents, signal);
+  if (isPublished) await applySlice(parts, own, contents, signal);
 }
 
 /** Undefined if other clusters are not to know it. */
@@ -122,7 +122,12 @@ function globalNamespace(session: Session, name: string): Namespace | undefined 
   return session.here.namespaces.store.get(objectKey(undefined, name));
 }
 
-async function apply(parts: Publisher, name: string, contents: Contents, signal: AbortSignal): Promise<void> {
+export async function applySlice(
+  parts: Publisher,
+  name: string,
+  contents: Contents,
+  signal: AbortSignal,
+): Promise<void> {
   const { session, mailbox } = parts;
   const current = mailbox.find(name);
   const { publishedAt, ...before } = current?.spec ?? { publishedAt: undefined };
@@ -145,7 +150,7 @@ function withoutEmpty(contents: Contents): Contents {
   return Object.fromEntries(Object.entries(contents).filter(([, it]) => !isEmpty(it))) as unknown as Contents;
 }
 
-async function remove(
+export async function removeSlices(
   { session: { hub }, mailbox }: Publisher,
   slices: readonly IdentitySlice[],
   names: readonly string[],

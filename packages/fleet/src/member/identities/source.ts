@@ -129,11 +129,12 @@ async function end(it: Reader | undefined): Promise<void> {
 /** As in `selection.ts`: a selector is part of an address, and is evaluated for each object. */
 const MOST_CLUSTERS = 50;
 
-/** Which slices of the view can be of use; undefined: none. Nodes are in the namespace "". */
+/** Which slices of the view can be of use; undefined: none. Nodes and addresses are in the namespace "". */
 export function selectorOf({ requests, nodes = false }: IdentityWants, cluster: string): string | undefined {
   if (requests.length === 0 && !nodes) return undefined;
   const namespaces = union(requests.map((it) => it.namespaces));
-  const ofNamespaces = selectionOf(namespaces === undefined || !nodes ? namespaces : namespaces.add(""));
+  const isBeyond = nodes || requests.some((it) => it.addresses === true);
+  const ofNamespaces = selectionOf(isBeyond ? namespaces?.add("") : namespaces);
   const { slices } = selectorsOf(ofNamespaces, cluster);
   const clusters = nodes ? undefined : union(requests.map((it) => it.clusters));
   if (clusters === undefined || clusters.size > MOST_CLUSTERS) return slices;

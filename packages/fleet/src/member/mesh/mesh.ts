@@ -182,9 +182,9 @@ function copiedKind<T extends WithSpec>(
 /** A member that has left the parallel network sees a flat one, while others are still leaving it. */
 function ofOwnMode(session: Session, network: WithSpec): WithSpec {
   if (isParallel(session)) return network;
-  const { version, dataplane, defaultGlobalNamespace, policyDefaultLocalCluster, policyCIDRMatchMode } =
-    network.spec as MeshNetwork["spec"];
-  const policies = defined({ policyDefaultLocalCluster, policyCIDRMatchMode });
+  const { version, dataplane, defaultGlobalNamespace, ...rest } = network.spec as MeshNetwork["spec"];
+  const { policyDefaultLocalCluster, policyCIDRMatchMode, podNetworks } = rest;
+  const policies = defined({ policyDefaultLocalCluster, policyCIDRMatchMode, podNetworks });
   return {
     ...network,
     spec: { mode: "flat", ...defined({ version, dataplane, defaultGlobalNamespace }), ...policies },

@@ -65,7 +65,7 @@ function exceptionOf(part: Part, cidr: Prefix, refuse: Refuse): Prefix | undefin
 }
 
 /** Halves the prefix where exceptions are in it, so that each of them costs as much as it is longer than the prefix. */
-function* remaining(prefix: Prefix, exceptions: readonly Prefix[]): Generator<Prefix, undefined> {
+export function* remaining(prefix: Prefix, exceptions: readonly Prefix[]): Generator<Prefix, undefined> {
   const inside = exceptions.filter((it) => overlaps(prefix, it));
   if (inside.some((it) => containsPrefix(it, prefix))) return undefined;
   if (inside.length === 0) yield prefix;

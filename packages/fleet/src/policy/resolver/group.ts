@@ -12,6 +12,8 @@ import {
 import {
   ALL_IPV4,
   ALL_IPV6,
+  ANONYMOUS,
+  IDENTIFIED,
   KNOWN,
   KNOWN_NODES,
   KNOWN_PODS,
@@ -89,13 +91,17 @@ export type SetNeed = { readonly key: SetKey } & (
   | { readonly kind: "nodes"; readonly selector: Selector; readonly areRemote: boolean }
   | { readonly kind: "prefixes"; readonly prefixes: readonly Prefix[] }
   | { readonly kind: "port" | "fqdn" | "host" | "remote-node" | "kube-apiserver" }
-  | { readonly kind: "known-pods" | "known-nodes" | "known" | "cluster" }
+  | { readonly kind: KnownKind | "cluster" }
 );
 
-const KNOWN_KINDS = new Map<SetKey, "known-pods" | "known-nodes" | "known">([
+type KnownKind = "known-pods" | "known-nodes" | "known" | "identified" | "anonymous";
+
+const KNOWN_KINDS = new Map<SetKey, KnownKind>([
   [KNOWN_PODS, "known-pods"],
   [KNOWN_NODES, "known-nodes"],
   [KNOWN, "known"],
+  [IDENTIFIED, "identified"],
+  [ANONYMOUS, "anonymous"],
 ]);
 
 /** The sets that a group refers to; peers and ports with equal keys are the same set. */
@@ -103,15 +109,21 @@ export function needsOf(group: Group): readonly SetNeed[] {
   const needs = new Map<SetKey, SetNeed>();
   for (const rule of group.tiers.flatMap((it) => it.rules)) {
     for (const peer of rule.peers === "any" ? [] : rule.peers) {
-      const { set, unless } = matchOf(peer);
+      const { set, within, unless } = matchOf(peer);
       if (set !== undefined) needs.set(set, needOf(set, peer));
-      const kind = unless === undefined ? undefined : KNOWN_KINDS.get(unless);
-      if (unless !== undefined && kind !== undefined) needs.set(unless, { key: unless, kind });
+      for (const it of knownOf([within, unless])) needs.set(it.key, it);
     }
     for (const port of rule.ports === "any" ? [] : rule.ports)
       if (port.kind === "named") needs.set(namedPortSet(port), { key: namedPortSet(port), kind: "port" });
   }
   return [...needs.values()];
+}
+
+function knownOf(keys: readonly (SetKey | undefined)[]): readonly SetNeed[] {
+  return keys.flatMap((key = "") => {
+    const kind = KNOWN_KINDS.get(key);
+    return kind === undefined ? [] : [{ key, kind }];
+  });
 }
 
 function needOf(key: SetKey, peer: Peer): SetNeed {
@@ -121,6 +133,7 @@ function needOf(key: SetKey, peer: Peer): SetNeed {
     case "nodes":
       return { key, kind: "nodes", selector: peer.selector, areRemote: peer.areRemote };
     case "cidr":
+    case "unidentified":
       return { key, kind: "prefixes", prefixes: peer.prefixes };
     case "fqdn":
       return { key, kind: "fqdn" };

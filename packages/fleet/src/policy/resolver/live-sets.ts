@@ -1,6 +1,6 @@
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import type { NamedPort } from "../model.ts";
-import { KNOWN, KNOWN_PODS, type SetKey } from "../peers.ts";
+import { ANONYMOUS, IDENTIFIED, KNOWN, KNOWN_PODS, type SetKey } from "../peers.ts";
 import type { Selector } from "../selector.ts";
 import type { NamedPortElement, SetChange, SetElement } from "../state.ts";
 import { Deltas } from "./delta.ts";
@@ -34,8 +34,12 @@ export class LiveSets {
   readonly #sets = new Map<SetKey, LiveSet>();
   readonly #index = new SelectorIndex<PodSet>();
   readonly #matches = new Map<Identity, Set<PodSet>>();
+  /** Identities of namespaces whose labels are known. */
+  readonly #selectable = new Set<Identity>();
   readonly #deltas = new Deltas();
   readonly #new = new Set<LiveSet>();
+  /** How many reports there are of each address that no selector of pods selects. */
+  readonly #anonymous = new Map<IpAddress, number>();
   /** As the sets have them; changes of nodes are taken over by `settle`. */
   #nodeAddresses: ReadonlySet<IpAddress> = new Set();
 
@@ -69,6 +73,7 @@ export class LiveSets {
   }
 
   identityAdded(identity: Identity): void {
+    if (this.#table.selectable(identity) !== undefined) this.#selectable.add(identity);
     const matches = this.#matching(identity);
     if (matches.size === 0) return;
     this.#matches.set(identity, matches);
@@ -78,15 +83,20 @@ export class LiveSets {
   identityRemoved(identity: Identity): void {
     for (const set of this.#matches.get(identity) ?? []) set.identities.delete(identity);
     this.#matches.delete(identity);
+    this.#selectable.delete(identity);
   }
 
   identityChanged(identity: Identity): void {
+    const wasSelectable = this.#selectable.has(identity);
     const before = this.#matches.get(identity) ?? new Set();
     this.identityRemoved(identity);
     this.identityAdded(identity);
     const after = this.#matches.get(identity) ?? new Set();
-    for (const pod of identity.pods)
-      for (const address of this.#table.ownAddresses(pod)) this.#moveBetween(address, before, after);
+    const isSelectable = this.#selectable.has(identity);
+    for (const address of this.#addressesOf([identity])) {
+      this.#moveBetween(address, before, after);
+      if (!this.#nodeAddresses.has(address)) this.#change(IDENTIFIED, address, wasSelectable, isSelectable);
+    }
   }
 
   moved(address: IpAddress, from: PodEntry | undefined, to: PodEntry | undefined): void {
@@ -98,6 +108,8 @@ export class LiveSets {
       this.#change(KNOWN_PODS, address, from !== undefined, to !== undefined);
       if (!this.#nodeAddresses.has(address)) {
         this.#change(KNOWN, address, from !== undefined, to !== undefined);
+        this.#change(IDENTIFIED, address, this.#isIdentified(address, from), this.#isIdentified(address, to));
+        this.#change(ANONYMOUS, address, this.#isAnonymous(address, from), this.#isAnonymous(address, to));
         this.#change(CLUSTER, address, isOwn(from), isOwn(to));
       }
     }
@@ -117,6 +129,42 @@ export class LiveSets {
     }
     this.#new.clear();
     return [...changes, ...this.#deltas.drain()];
+  }
+
+  /** Addresses that no selector of pods selects, as another cluster says. */
+  anonymousAdded(addresses: readonly IpAddress[]): void {
+    for (const it of addresses) this.#count(it, 1);
+  }
+
+  anonymousRemoved(addresses: readonly IpAddress[]): void {
+    for (const it of addresses) this.#count(it, -1);
+  }
+
+  #count(address: IpAddress, more: 1 | -1): void {
+    const before = this.#anonymous.get(address) ?? 0;
+    const after = before + more;
+    if (after === 0) this.#anonymous.delete(address);
+    else this.#anonymous.set(address, after);
+    if (this.#table.owner(address) !== undefined || this.#nodeAddresses.has(address)) return;
+    for (const key of [IDENTIFIED, ANONYMOUS]) this.#change(key, address, before > 0, after > 0);
+  }
+
+  /** Whether it is known what has an address. */
+  isIdentified(address: IpAddress): boolean {
+    return this.#nodeAddresses.has(address) || this.#isIdentified(address, this.#table.owner(address));
+  }
+
+  isAnonymous(address: IpAddress): boolean {
+    return !this.#nodeAddresses.has(address) && this.#isAnonymous(address, this.#table.owner(address));
+  }
+
+  /** Apart from nodes. A pod counts more than a report of its address. */
+  #isIdentified(address: IpAddress, owner: PodEntry | undefined): boolean {
+    return owner === undefined ? this.#anonymous.has(address) : this.#selectable.has(owner.identity);
+  }
+
+  #isAnonymous(address: IpAddress, owner: PodEntry | undefined): boolean {
+    return owner === undefined && this.#anonymous.has(address);
   }
 
   #matching(identity: Identity): Set<PodSet> {
@@ -168,6 +216,8 @@ export class LiveSets {
       const is = this.#nodeAddresses.has(address);
       const owner = this.#table.owner(address);
       if (owner === undefined) this.#change(KNOWN, address, !is, is);
+      if (!this.#isIdentified(address, owner)) this.#change(IDENTIFIED, address, !is, is);
+      if (this.#isAnonymous(address, owner)) this.#change(ANONYMOUS, address, is, !is);
       if (owner?.identity.cluster !== this.#cluster) this.#change(CLUSTER, address, !is, is);
     }
     for (const set of this.#sets.values()) {
@@ -211,6 +261,11 @@ export class LiveSets {
       case "known":
       case "cluster":
         return yield* this.#known(need.key);
+      case "identified":
+        yield* this.#known(need.key);
+        return yield* this.#anonymousAddresses();
+      case "anonymous":
+        return yield* this.#anonymousAddresses();
       default:
         return yield* set.addresses;
     }
@@ -230,9 +285,20 @@ export class LiveSets {
 
   *#known(key: SetKey): Generator<IpAddress, undefined> {
     const nodes = key === KNOWN_PODS ? new Set<IpAddress>() : this.#nodeAddresses;
-    for (const [address, pod] of this.#table.owners())
-      if (!nodes.has(address) && (key !== CLUSTER || pod.identity.cluster === this.#cluster)) yield address;
+    for (const [address, pod] of this.#table.owners()) {
+      const isIn =
+        key === CLUSTER
+          ? pod.identity.cluster === this.#cluster
+          : key !== IDENTIFIED || this.#selectable.has(pod.identity);
+      if (isIn && !nodes.has(address)) yield address;
+    }
     yield* nodes;
+    return undefined;
+  }
+
+  *#anonymousAddresses(): Generator<IpAddress, undefined> {
+    for (const it of this.#anonymous.keys())
+      if (this.#table.owner(it) === undefined && !this.#nodeAddresses.has(it)) yield it;
     return undefined;
   }
 }

@@ -2,6 +2,8 @@ import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { MAX_RULES_ON_NODE } from "../budget.ts";
 import type { CompiledPolicy, PolicyNamespace, PolicyNode, PolicyPod } from "../model.ts";
 import type { Changes } from "../state.ts";
+import { closedToUnidentified } from "../unidentified.ts";
+import { Remote, type RemoteNetwork } from "../remote.ts";
 import { Groups } from "./groups.ts";
 import type { Identity } from "./identity.ts";
 import { LiveSets } from "./live-sets.ts";
@@ -27,9 +29,17 @@ export class Resolver {
   readonly #table: PodTable;
   readonly #sets: LiveSets;
   readonly #groups: Groups;
+  /** As they were compiled. */
+  readonly #policies = new Map<string, CompiledPolicy>();
+  readonly #cluster: string;
+  #remote: Remote;
+  /** By the key of what says so. */
+  readonly #anonymous = new Map<string, readonly IpAddress[]>();
 
   constructor(options: ResolverOptions) {
     this.#nodes = new Nodes(options);
+    this.#cluster = options.cluster;
+    this.#remote = new Remote(options.cluster, []);
     this.#table = new PodTable(options, {
       identityAdded: (identity: Identity) => this.#sets.identityAdded(identity),
       identityRemoved: (identity: Identity) => {
@@ -84,12 +94,48 @@ export class Resolver {
     this.#nodes.setApiServers(addresses);
   }
 
+  /** All addresses that pods of other clusters have: nothing that depends on the identity is allowed to those that are not identified. */
+  setRemote(networks: readonly RemoteNetwork[]): void {
+    const before = this.#remote;
+    this.#remote = new Remote(this.#cluster, networks);
+    for (const it of this.#policies.values()) {
+      const closed = closedToUnidentified(it, this.#remote);
+      if (closed !== it || closedToUnidentified(it, before) !== it) this.#groups.upsert(closed);
+    }
+  }
+
+  /** @param key - Names what says that no selector of pods selects the addresses. Without addresses it is forgotten. */
+  setAnonymous(key: string, addresses: readonly IpAddress[]): void {
+    const before = this.#anonymous.get(key) ?? [];
+    if (addresses.length === 0) this.#anonymous.delete(key);
+    else this.#anonymous.set(key, addresses);
+    this.#sets.anonymousAdded(addresses);
+    this.#sets.anonymousRemoved(before);
+  }
+
+  /** Whether an address is one of those that pods of other clusters have. */
+  isRemote(address: IpAddress): boolean {
+    return this.#remote.has(address);
+  }
+
+  /** Whether it is known what has an address. */
+  isIdentified(address: IpAddress): boolean {
+    return this.#sets.isIdentified(address);
+  }
+
+  /** Whether no selector of pods selects an address, as another cluster says. */
+  isAnonymous(address: IpAddress): boolean {
+    return this.#sets.isAnonymous(address);
+  }
+
   upsertPolicy(policy: CompiledPolicy): void {
-    this.#groups.upsert(policy);
+    this.#policies.set(policy.key, policy);
+    this.#groups.upsert(closedToUnidentified(policy, this.#remote));
   }
 
   /** @param key `CompiledPolicy.key` */
   deletePolicy(key: string): void {
+    this.#policies.delete(key);
     this.#groups.delete(key);
   }
 

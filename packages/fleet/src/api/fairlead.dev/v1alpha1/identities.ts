@@ -3,7 +3,7 @@ import type { Condition, KubeObject, LabelSelector } from "@fairlead/kube/api/me
 
 /** What members know of the pods, namespaces and nodes of each other, for network policies. docs/design/identities.md */
 
-export const IDENTITY_SLICE_TYPES = ["Pods", "Namespace", "Nodes"] as const;
+export const IDENTITY_SLICE_TYPES = ["Pods", "Namespace", "Nodes", "Addresses"] as const;
 
 /** A pod that other clusters recognize by its addresses. */
 export interface IdentityPod {
@@ -25,14 +25,15 @@ export interface IdentityNode {
 
 /**
  * "Pods": some pods of one namespace with the same labels, service account and named ports. "Namespace": the labels of a
- * namespace. "Nodes": some nodes. In the mailbox, written by the member; checked by the hub and shown in the view; copied
+ * namespace. "Nodes": some nodes. "Addresses": some that no selector of pods selects, so that others know them as such: of pods in namespaces that
+ * are not global, and of hosts, among the addresses that others take for those of pods. In the mailbox, written by the member; checked by the hub and shown in the view; copied
  * by the members that need it to their `fleet-system`, where nodes read it.
  */
 export interface IdentitySlice extends KubeObject {
   spec: {
     cluster: string;
     type: (typeof IDENTITY_SLICE_TYPES)[number];
-    /** Absent for nodes. */
+    /** Absent for nodes and addresses. */
     namespace?: string;
     /** Of the pods, or of the namespace. */
     labels?: Record<string, string>;
@@ -41,6 +42,7 @@ export interface IdentitySlice extends KubeObject {
     ports?: { name: string; protocol: "TCP" | "UDP" | "SCTP"; port: number }[];
     pods?: IdentityPod[];
     nodes?: IdentityNode[];
+    addresses?: string[];
     /** When the member wrote these contents. RFC 3339. */
     publishedAt: string;
   };
@@ -54,6 +56,8 @@ export interface IdentityRequest {
   namespaces?: string[];
   namespaceSelector?: LabelSelector;
   podSelector?: LabelSelector;
+  /** Whether addresses of what is not such a pod are needed, too. */
+  addresses?: boolean;
 }
 
 /** Pods and nodes that policies may match. */
@@ -91,6 +95,7 @@ export const MAX_IDENTITY_POD_LABELS = 8;
 /** Bounds of one slice. */
 export const MAX_IDENTITY_PODS = 64;
 export const MAX_IDENTITY_NODES = 64;
+export const MAX_IDENTITY_ADDRESSES = 256;
 export const MAX_IDENTITY_PORTS = 64;
 /** Bound of one demand. */
 export const MAX_IDENTITY_REQUESTS = 256;

@@ -145,6 +145,22 @@ export interface MeshRelay {
   tlsPort?: number;
 }
 
+/** Networks of pods of a member, as far as the hub lets them count: others see pods of it by addresses in these. */
+export interface MemberNetwork {
+  cluster: string;
+  /** Prefixes. */
+  podCIDRs: string[];
+}
+
+/** Clusters of thousands of nodes have few, once neighbours are joined; all members together stay below the size of an object. */
+export const MAX_MEMBER_PREFIXES = 100;
+
+/** What members get of both kinds of networks. */
+interface SharedTerms extends NetworkTerms {
+  /** Of members whose pods others see by their own addresses. Absent: written by a hub that does not say it. */
+  podNetworks?: MemberNetwork[];
+}
+
 /**
  * What the members of a profile have in common. In the view, written by the hub under the profile's name; copied by each
  * member to its `fleet-system` for its nodes.
@@ -153,11 +169,11 @@ export interface MeshNetwork extends KubeObject {
   spec: FlatNetwork | ParallelNetwork;
 }
 
-export interface FlatNetwork extends NetworkTerms {
+export interface FlatNetwork extends SharedTerms {
   mode: "flat";
 }
 
-export interface ParallelNetwork extends NetworkTerms {
+export interface ParallelNetwork extends SharedTerms {
   mode: "parallel";
   /** The prefixes of all fleet addresses: the routes of nodes. */
   ipv4: string;

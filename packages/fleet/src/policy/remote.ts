@@ -1,0 +1,55 @@
+import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { bitsOf, familyOf } from "@fairlead/base/netaddr/address.ts";
+import { aggregated, overlapping } from "@fairlead/base/netaddr/aggregate.ts";
+import { type Prefix, prefixOf } from "@fairlead/base/netaddr/prefix.ts";
+
+/** Addresses that pods of another cluster have. */
+export interface RemoteNetwork {
+  /** Absent: it is not known of which one. */
+  readonly cluster?: string;
+  readonly prefixes: readonly Prefix[];
+}
+
+/** Clusters other than the own one. */
+export type Clusters = "none" | "any" | readonly string[];
+
+/** The addresses that pods of other clusters have. None: these are not known. */
+export class Remote {
+  /** Name of the own cluster. */
+  readonly cluster: string;
+  /** Of all other clusters: in order, without overlaps. */
+  readonly prefixes: readonly Prefix[];
+  readonly #networks: readonly RemoteNetwork[];
+
+  constructor(cluster: string, networks: readonly RemoteNetwork[]) {
+    this.cluster = cluster;
+    this.#networks = networks;
+    this.prefixes = aggregated(networks.flatMap((it) => it.prefixes));
+  }
+
+  /** The addresses that pods of some clusters may have. */
+  of(clusters: Clusters): readonly Prefix[] {
+    if (clusters === "none") return [];
+    if (clusters === "any") return this.prefixes;
+    const named = new Set(clusters);
+    const theirs = this.#networks.filter((it) => it.cluster === undefined || named.has(it.cluster));
+    return aggregated(theirs.flatMap((it) => it.prefixes));
+  }
+
+  has(address: IpAddress): boolean {
+    return this.overlapping(prefixOf(address, bitsOf(familyOf(address)))).length > 0;
+  }
+
+  overlapping(prefix: Prefix): readonly Prefix[] {
+    return overlapping(this.prefixes, prefix);
+  }
+}
+
+export function unitedClusters(all: Iterable<Clusters>): Clusters {
+  const named = new Set<string>();
+  for (const it of all) {
+    if (it === "any") return "any";
+    for (const cluster of it === "none" ? [] : it) named.add(cluster);
+  }
+  return named.size === 0 ? "none" : [...named];
+}
