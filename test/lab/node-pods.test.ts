@@ -239,7 +239,7 @@ describeOnKernel("a node of the lab", () => {
       "HOSTNAME=configured",
       `IPS=${ips}`,
       "PASSWORD=two\nlines",
-      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+      "PATH=/run/fairlead/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     ]);
     expect(rest.join("")).toBe(
       "a=1\nbluesearch default.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n440\n",
