@@ -378,12 +378,21 @@ describe("members without a profile, and those of a flat one", () => {
     await createProfile(hub(), "f", { network: { mode: "flat" } });
     for (const name of ["c", "d"]) await setProfile(hub(), name, "f");
     for (const name of ["c", "d"]) await isRead(name, "fleet-view-f");
-    const network = await eventuallyOne(fleet.client("c"), MESH_NETWORKS, system("f"));
+    const network = await eventuallyOne(
+      fleet.client("c"),
+      MESH_NETWORKS,
+      system("f"),
+      ({ spec }) => spec.podNetworks?.length === 2,
+    );
     expect(network.spec).toEqual({
       mode: "flat",
       dataplane: "fairlead",
       defaultGlobalNamespace: true,
       policyDefaultLocalCluster: true,
+      podNetworks: [
+        { cluster: "c", podCIDRs: ["10.3.0.0/16"] },
+        { cluster: "d", podCIDRs: ["10.4.0.0/16"] },
+      ],
     });
     await change("10.4.0.2");
     await slicesIn("fleet-view-f", 1);
