@@ -81,7 +81,9 @@ describeOnKernel("a machine after a lab", () => {
       expect([during.rules, during.nftables]).toEqual([before.rules, before.nftables]);
       if (end === "crash") {
         await endProcesses(findLabProcesses(lab.layout.root), 0, systemClock, SIGNAL());
-        const status = await lab.lab("status");
+        const args = ["lab", "status", "--name", LEFT];
+        const status = await runFairlead(stateRoot, args, { allowFailure: true });
+        expect(status.exitCode).toBe(3);
         expect(status.stdout).toContain(`fairlead lab up --name ${LEFT} restarts what is stopped.`);
       }
       const { stdout } = await lab.lab("down");

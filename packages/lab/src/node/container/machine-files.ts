@@ -9,6 +9,8 @@ export interface MachineFiles {
   /** What in /etc only root may read. Empty where we are not root and cannot read it either. */
   readonly rootOnly: readonly string[];
   readonly kernel: KernelFiles;
+  /** Whether the machine's folders belong to this program's user: an overlay in a user namespace cannot change folders of a user that it does not map. */
+  readonly ownsFolders: boolean;
 }
 
 export function readMachineFiles(): MachineFiles {
@@ -18,6 +20,7 @@ export function readMachineFiles(): MachineFiles {
     ),
     rootOnly: rootOnlyBelow("/etc"),
     kernel: kernelFiles(kindOf),
+    ownsFolders: statSync("/usr/bin").uid === process.getuid?.(),
   };
 }
 

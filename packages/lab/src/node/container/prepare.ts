@@ -1,5 +1,5 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { replaceFileSync } from "@fairlead/base/replace-file.ts";
 import { SCRIPT_FOLDER } from "#images/catalogue.ts";
 import { type Identity, identityCommand } from "../pod/identity.ts";
@@ -34,6 +34,8 @@ export interface ContainerSpec extends ContainerRecord {
 export interface PrepareOptions {
   /** Folders that are mounted over the machine's root. */
   readonly system: readonly string[];
+  /** As in `MachineFiles`. */
+  readonly ownsFolders: boolean;
   /** Folders hidden from the container. */
   readonly hidden: readonly string[];
   /** Files of the machine in /etc that only root may read: no image would have them. */
@@ -56,7 +58,7 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
       ? []
       : [{ source: join(folder, "scripts"), target: SCRIPT_FOLDER, readOnly: true }]),
     ...scripts
-      .filter(([path]) => path.startsWith("/") && !isInSystem(path, options.system))
+      .filter(([path]) => path.startsWith("/") && canAdd(path, options))
       .map(([path]) => fileBind(join(folder, "scripts", basename(path)), path)),
     fileBind(join(folder, TERMINATION_FILE), spec.terminationMessagePath),
     ...(options.terminal === undefined ? [] : [fileBind(options.terminal, "/dev/console")]),
@@ -99,9 +101,13 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   replaceFileSync(join(folder, RECORD_FILE), JSON.stringify(record));
 }
 
-/** Whether a path cannot be added: /usr may be a file system of its own, which containers read only, and /bin is in it. */
-function isInSystem(path: string, system: readonly string[]): boolean {
-  return system.some((it) => `/usr${path}`.startsWith(`${it}/`) || path.startsWith(`${it}/`));
+/**
+ * Whether a path can be added to the machine's own: /usr may be a file system of its own, which containers read only, and /bin is in it. The
+ * root belongs to the container; folders below it to the machine.
+ */
+function canAdd(path: string, { system, ownsFolders }: PrepareOptions): boolean {
+  if (!ownsFolders && dirname(path) !== "/") return false;
+  return !system.some((it) => `/usr${path}`.startsWith(`${it}/`) || path.startsWith(`${it}/`));
 }
 
 function writeScripts(folder: string, scripts: readonly (readonly [name: string, text: string])[]): void {
