@@ -110,6 +110,8 @@ describe("connections of clients that have not proven who they are", () => {
     const idle = await open(request("alice", `GET ${NAMESPACE}/configmaps/small`));
     const asked = await open(ANONYMOUS);
     await once(asked.resume(), "data");
+    const pretending = await open(ANONYMOUS.replace("Host", "Authorization: Basic YTpi\r\nHost"));
+    await once(pretending.resume(), "data");
     const strangers = new Set<Socket>();
     const connected = Array.from({ length: 1200 }, () => {
       const socket = connectTcp({ host: "127.0.0.1", port: test.server.port });
@@ -121,7 +123,7 @@ describe("connections of clients that have not proven who they are", () => {
     });
     await Promise.all(connected);
     // Its handshake is done: only the limit closes it.
-    await expect.poll(() => asked.destroyed, WAIT).toBe(true);
+    await expect.poll(() => asked.destroyed && pretending.destroyed, WAIT).toBe(true);
     await expect.poll(() => strangers.size, WAIT).toBeLessThanOrEqual(1024);
     await expectServed();
     expect([watch.destroyed, idle.destroyed]).toEqual([false, false]);

@@ -134,7 +134,7 @@ function authenticated(user: UserInfo): UserInfo {
 }
 
 /** From `Authorization: Bearer`, or, for browsers that cannot set it on WebSockets, from a subprotocol. */
-function bearerTokenOf(headers: NodeJS.Dict<string[]>): string | undefined {
+export function bearerTokenOf(headers: NodeJS.Dict<string[]>): string | undefined {
   const [scheme, token] = (headers["authorization"]?.[0] ?? "").trim().split(/\s+/, 2);
   if (scheme?.toLowerCase() === "bearer" && token !== undefined && token !== "") return token;
   const protocols = (headers["sec-websocket-protocol"] ?? []).flatMap((it) => it.split(","));

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import { bearerTokenOf } from "#auth/authenticate.ts";
 import { ConnectionLimit, networkOf, peerOf } from "@fairlead/base/connection-limit.ts";
 
 /**
@@ -29,8 +30,10 @@ export class Strangers {
   }
 
   /** A connection is idle again: it belongs to a stranger unless its last request has proven an identity. */
-  answered({ socket, headers }: IncomingMessage, { statusCode }: ServerResponse): void {
-    const isKnown = isAuthorized(socket) || (headers.authorization !== undefined && statusCode !== 401);
+  answered({ socket, headersDistinct }: IncomingMessage, { statusCode }: ServerResponse): void {
+    // Other credentials than tokens are ignored: such a client is anonymous.
+    const isKnown =
+      isAuthorized(socket) || (bearerTokenOf(headersDistinct) !== undefined && statusCode !== 401);
     if (!isKnown && !socket.destroyed) this.#wait(socket);
   }
 

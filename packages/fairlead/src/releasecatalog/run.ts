@@ -12,7 +12,7 @@ import {
   renderCatalogs,
 } from "@fairlead/fleet/cli/updates/catalog.ts";
 import { listTags } from "@fairlead/fleet/cli/updates/registry.ts";
-import { readInput } from "#shared/input.ts";
+import { readNamedFile } from "#shared/files.ts";
 import { type HubFlags, onHub } from "#shared/on-hub.ts";
 import { printResult } from "#shared/output.ts";
 
@@ -62,14 +62,14 @@ async function draftOf(flags: ImportFlags, signal: AbortSignal): Promise<Drafted
     throw new FleetError("OPTION_INVALID", "--kubernetes-versions and --repository exclude each other");
   if (file === undefined && repository === undefined && images === undefined)
     throw new FleetError("OPTION_INVALID", "pass --kubernetes-versions, --repository or --node-images");
-  const read = async (flag: string, from: string | undefined) =>
-    from === undefined ? undefined : readNames(await readInput(flag, from), from);
+  const read = async (what: string, from: string | undefined) =>
+    from === undefined ? undefined : readNames(await readNamedFile(what, from), from);
   return draftCatalog({
     kubernetes:
       repository === undefined
-        ? await read("--kubernetes-versions", file)
+        ? await read("list of versions", file)
         : await listTags(repository, { fetch, signal }),
-    nodeImages: await read("--node-images", images),
+    nodeImages: await read("list of node images", images),
     region,
     previews,
     minors: parseWhole("--minor-versions", flags.minorVersions, { min: 1, max: 100 }),

@@ -9,7 +9,7 @@ import {
   renderStrategy,
   writeStrategy,
 } from "@fairlead/fleet/cli/updates/templates.ts";
-import { readInput } from "#shared/input.ts";
+import { readNamedFile } from "#shared/files.ts";
 import { type HubFlags, onHub } from "#shared/on-hub.ts";
 import { printResult } from "#shared/output.ts";
 
@@ -17,7 +17,7 @@ type WithResult = HubFlags & { readonly output: ResultOutput };
 
 export function create(name: string, flags: WithResult & { readonly stages: string }): Promise<void> {
   return onHub("updatestrategy create", flags, async ({ hub, deps, signal }) => {
-    const spec = parseStages(await readInput("--stages", flags.stages), flags.stages);
+    const spec = parseStages(await readNamedFile("stages", flags.stages), flags.stages);
     const { object, isNew } = await writeStrategy(hub, { name, spec }, signal);
     deps.progress(`${isNew ? "created" : "changed"} update strategy ${name}`);
     printResult(object, flags.output);

@@ -8,7 +8,8 @@ import { readNames } from "./catalog.ts";
 /** Unit: bytes. */
 const MAX_BODY = 8 * 1024 * 1024;
 const PAGE = 1000;
-const MAX_PAGES = 20;
+/** Registries may give 100 tags a page, whatever is asked for; these are as many tags as a list may have. */
+const MAX_PAGES = 200;
 
 /** The part of `fetch` that is used. */
 export type Fetch = (
@@ -61,6 +62,12 @@ export async function listTags(
     tags.push(...readNames(await bounded(response, url.host), url.host));
     url = nextPage(response.headers.get("link"), url, origin);
   }
+  // The newest versions may be on the last page.
+  if (url !== undefined)
+    throw new FleetError(
+      "API_UNAVAILABLE",
+      `${url.host} has more than ${MAX_PAGES} pages of tags of ${repository}`,
+    );
   return tags;
 }
 
@@ -96,7 +103,7 @@ const TOKEN = /^[\x21-\x7e]{1,16384}$/;
 async function askToken(challenge: string, url: URL, ask: (at: URL) => Promise<Response>): Promise<string> {
   const at = tokenServer(challenge, url);
   const response = await ask(at);
-  const token = response.ok ? tokenIn(JSON.parse(await bounded(response, at.host))) : undefined;
+  const token = response.ok ? tokenIn(await bounded(response, at.host)) : undefined;
   if (token !== undefined) return `Bearer ${token}`;
   throw new FleetError("API_UNAUTHORIZED", `${at.host} gave no anonymous token for ${url.host}`);
 }
@@ -120,9 +127,15 @@ function tokenServer(challenge: string, url: URL): URL {
   return at;
 }
 
-function tokenIn(body: unknown): string | undefined {
-  const token = isObject(body) ? (body["token"] ?? body["access_token"]) : undefined;
-  return typeof token === "string" && TOKEN.test(token) ? token : undefined;
+/** Undefined for what is not an answer of a token server. */
+function tokenIn(text: string): string | undefined {
+  try {
+    const body: unknown = JSON.parse(text);
+    const token = isObject(body) ? (body["token"] ?? body["access_token"]) : undefined;
+    return typeof token === "string" && TOKEN.test(token) ? token : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function bounded(response: Response, host: string): Promise<string> {

@@ -1,7 +1,15 @@
-import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { containsAddress } from "@fairlead/base/netaddr/prefix.ts";
+import {
+  bitsOf,
+  familyOf,
+  formatAddress,
+  type IpAddress,
+  tryParseAddress,
+} from "@fairlead/base/netaddr/address.ts";
+import { aggregated, overlapping } from "@fairlead/base/netaddr/aggregate.ts";
+import { prefixOf } from "@fairlead/base/netaddr/prefix.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
+import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { isReservedNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import { nodeAddress } from "#dataplane/pod-attachment/addresses.ts";
 import { ownNetworks } from "#dataplane/policy/remote-networks.ts";
@@ -50,21 +58,22 @@ function anonymousAddresses(parts: Publisher): readonly string[] {
     .flatMap((it) => pods.inNamespace(it))
     .filter(hasAddresses)
     .flatMap((it) => addressesOf(parts, it));
-  const nodes = [...(session.ranges?.nodes.store.list() ?? [])].flatMap((it) => addressesOfNode(session, it));
-  const all = [...ofPods, ...nodes];
   const { mesh, cluster } = session;
+  const blocks = [...(mesh?.blocks.store.list() ?? [])];
+  const byNode = Map.groupBy(blocks, (it) => it.spec.node);
+  const ofNodes = [...(session.ranges?.nodes.store.list() ?? [])].flatMap((it) =>
+    addressesOfNode(it, byNode.get(it.metadata.name) ?? []),
+  );
   const [network] = mesh?.networks.store.list() ?? [];
-  const own = ownNetworks(network?.spec, mesh?.blocks.store.list() ?? [], cluster);
-  const seen = all.flatMap((it) => tryParseAddress(it) ?? []);
-  const shown = seen.filter((it) => own.some((one) => containsAddress(one, it))).map(formatAddress);
-  return [...new Set(shown)].toSorted(byText);
+  const own = aggregated(ownNetworks(network?.spec, blocks, cluster));
+  const isOwn = (it: IpAddress): boolean => overlapping(own, prefixOf(it, bitsOf(familyOf(it)))).length > 0;
+  const seen = [...ofPods, ...ofNodes].flatMap((it) => tryParseAddress(it) ?? []);
+  return [...new Set(seen.filter(isOwn).map(formatAddress))].toSorted(byText);
 }
 
 /** Also its fleet addresses, which pods of it without such send with. */
-function addressesOfNode({ mesh }: Session, { metadata: { name }, status }: Node): readonly string[] {
-  const blocks = [...(mesh?.blocks.store.list() ?? [])].filter(
-    (it) => it.spec.node === name && !isReleased(it),
-  );
-  const fleet = blocks.flatMap(({ spec }) => [spec.ipv4[0], spec.ipv6[0]]).filter((it) => it !== undefined);
+function addressesOfNode({ status }: Node, blocks: readonly AddressBlock[]): readonly string[] {
+  const used = blocks.filter((it) => !isReleased(it));
+  const fleet = used.flatMap(({ spec }) => [spec.ipv4[0], spec.ipv6[0]]).filter((it) => it !== undefined);
   return [...(status?.addresses ?? []).map((it) => it.address), ...fleet.map(nodeAddress)];
 }
