@@ -171,7 +171,7 @@ export class Enforced {
   }
 
   #isPeer(peer: Peer, address: IpAddress): boolean {
-    const { set, within, unless } = matchOf(peer);
+    const { set, within, unless, beyond } = matchOf(peer);
     const isIn = (key: SetKey): boolean => {
       const members = this.#sets.get(key);
       if (members === undefined) throw new TypeError(`a rule refers to the set ${key}, which does not exist`);
@@ -180,7 +180,8 @@ export class Enforced {
     return (
       (set === undefined || isIn(set)) &&
       (within === undefined || isIn(within)) &&
-      (unless === undefined || !isIn(unless))
+      (unless === undefined || !isIn(unless)) &&
+      (beyond === undefined || !isIn(beyond))
     );
   }
 

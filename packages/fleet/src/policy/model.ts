@@ -135,6 +135,15 @@ export interface CidrPeer {
    * another cluster says that no selector of pods selects them.
    */
   readonly within?: "known" | "anonymous";
+  /** Not these addresses, as `closedToUnidentified` makes it: one set for all peers, since each would be as long as the fleet's networks. */
+  readonly beyond?: PrefixSet;
+}
+
+/** Prefixes, and the key of the set that has them. */
+export interface PrefixSet {
+  readonly key: string;
+  /** Sorted, without overlaps. */
+  readonly prefixes: readonly Prefix[];
 }
 
 /**
@@ -181,6 +190,8 @@ export interface FqdnPeer {
 export interface UnidentifiedPeer {
   readonly kind: "unidentified";
   readonly key: string;
+  /** Key of the set of the prefixes. */
+  readonly set: string;
   readonly prefixes: readonly Prefix[];
 }
 

@@ -10,6 +10,7 @@ import type {
   NodesPeer,
   Peer,
   PodsPeer,
+  PrefixSet,
   UnidentifiedPeer,
 } from "./model.ts";
 import type { Selector } from "./selector.ts";
@@ -54,8 +55,13 @@ export function patternOf(set: FqdnSet): FqdnPattern {
   return set.slice(set.indexOf("/") + 1);
 }
 
-export function unidentifiedPeer(prefixes: readonly Prefix[]): UnidentifiedPeer {
-  return { kind: "unidentified", key: `unidentified:${cidrKey(prefixes)}`, prefixes };
+/** @param prefixes - Sorted, without overlaps. */
+export function prefixSet(prefixes: readonly Prefix[]): PrefixSet {
+  return { key: cidrKey(prefixes), prefixes };
+}
+
+export function unidentifiedPeer({ key: set, prefixes }: PrefixSet): UnidentifiedPeer {
+  return { kind: "unidentified", key: `unidentified:${set}`, set, prefixes };
 }
 
 export type CidrMode = Omit<CidrPeer, "kind" | "key" | "prefixes">;
@@ -63,7 +69,7 @@ export type CidrMode = Omit<CidrPeer, "kind" | "key" | "prefixes">;
 export function cidrPeer(prefixes: readonly Prefix[], mode: CidrMode): CidrPeer {
   const sorted = aggregated(prefixes);
   const unless = exclusionOf(mode);
-  const key = `${cidrKey(sorted)}${unless === undefined ? "" : `-${unless}`}${mode.within === undefined ? "" : `-${mode.within}`}`;
+  const key = `${cidrKey(sorted)}${unless === undefined ? "" : `-${unless}`}${mode.within === undefined ? "" : `-${mode.within}`}${mode.beyond === undefined ? "" : `-${mode.beyond.key}`}`;
   return { kind: "cidr", key, prefixes: sorted, ...mode };
 }
 
@@ -74,7 +80,7 @@ export function unitedPeers(peers: readonly Peer[]): readonly Peer[] {
   for (const it of peers) {
     if (it.kind !== "cidr") others.set(it.key, it);
     else {
-      const mode = `${exclusionOf(it)} ${it.within}`;
+      const mode = `${exclusionOf(it)} ${it.within} ${it.beyond?.key}`;
       const alike = cidrs.get(mode);
       if (alike === undefined) cidrs.set(mode, [it]);
       else alike.push(it);
@@ -110,11 +116,12 @@ export const ANONYMOUS: SetKey = "known:anonymous";
 /** `KNOWN` and `ANONYMOUS`, without pods of namespaces whose labels are not known: selectors do not see these yet. */
 export const IDENTIFIED: SetKey = "known:identified";
 
-/** An address matches if it is in `set` and in `within` (absent: always), and not in `unless`. */
+/** An address matches if it is in `set` and in `within` (absent: always), and neither in `unless` nor in `beyond`. */
 export interface AddressMatch {
   readonly set?: SetKey;
   readonly within?: SetKey;
   readonly unless?: SetKey;
+  readonly beyond?: SetKey;
 }
 
 export function matchOf(peer: Peer): AddressMatch {
@@ -133,10 +140,11 @@ export function matchOf(peer: Peer): AddressMatch {
         set,
         ...(peer.within === "known" ? { within } : {}),
         ...(unless === undefined ? {} : { unless }),
+        ...(peer.beyond === undefined ? {} : { beyond: peer.beyond.key }),
       };
     }
     case "unidentified":
-      return { set: cidrKey(peer.prefixes), unless: IDENTIFIED };
+      return { set: peer.set, unless: IDENTIFIED };
     case "entity":
       return entityMatch(peer.entity);
     default:

@@ -2,6 +2,8 @@ import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
 import { bitsOf, familyOf } from "@fairlead/base/netaddr/address.ts";
 import { aggregated, overlapping } from "@fairlead/base/netaddr/aggregate.ts";
 import { type Prefix, prefixOf } from "@fairlead/base/netaddr/prefix.ts";
+import type { PrefixSet } from "./model.ts";
+import { prefixSet } from "./peers.ts";
 
 /** Addresses that pods of another cluster have. */
 export interface RemoteNetwork {
@@ -19,21 +21,28 @@ export class Remote {
   readonly cluster: string;
   /** Of all other clusters: in order, without overlaps. */
   readonly prefixes: readonly Prefix[];
-  readonly #networks: readonly RemoteNetwork[];
+  /** By cluster; undefined: those of which it is not known. */
+  readonly #networks: ReadonlyMap<string | undefined, readonly RemoteNetwork[]>;
+  #whole: PrefixSet | undefined;
 
   constructor(cluster: string, networks: readonly RemoteNetwork[]) {
     this.cluster = cluster;
-    this.#networks = networks;
+    this.#networks = Map.groupBy(networks, (it) => it.cluster);
     this.prefixes = aggregated(networks.flatMap((it) => it.prefixes));
   }
 
+  /** All of them: made once, however many rules refer to it. */
+  get whole(): PrefixSet {
+    this.#whole ??= prefixSet(this.prefixes);
+    return this.#whole;
+  }
+
   /** The addresses that pods of some clusters may have. */
-  of(clusters: Clusters): readonly Prefix[] {
-    if (clusters === "none") return [];
-    if (clusters === "any") return this.prefixes;
-    const named = new Set(clusters);
-    const theirs = this.#networks.filter((it) => it.cluster === undefined || named.has(it.cluster));
-    return aggregated(theirs.flatMap((it) => it.prefixes));
+  of(clusters: Clusters): PrefixSet {
+    if (clusters === "any") return this.whole;
+    const theirs =
+      clusters === "none" ? [] : [undefined, ...clusters].flatMap((it) => this.#networks.get(it) ?? []);
+    return prefixSet(aggregated(theirs.flatMap((it) => it.prefixes)));
   }
 
   has(address: IpAddress): boolean {

@@ -4,8 +4,11 @@ import { expect, it } from "vitest";
 import { compilePolicy } from "./compile/compile.ts";
 import { Enforced, type Flow } from "./enforced.ts";
 import type { CompiledPolicy, Way } from "./model.ts";
+import { Remote } from "./remote.ts";
+import { groupOf, needsOf } from "./resolver/group.ts";
 import { Resolver } from "./resolver/resolver.ts";
 import { answer } from "./testing/cases.fake.ts";
+import { closedToUnidentified } from "./unidentified.ts";
 import { Chance } from "./testing/chance.fake.ts";
 import { ciliumPolicy } from "./testing/generate-cilium.fake.ts";
 import { clusterPolicy } from "./testing/generate-cluster.fake.ts";
@@ -162,4 +165,47 @@ it("addresses of other clusters that are not identified yet are allowed nothing 
   }
   // What admits everybody admits those that are not known, too.
   expect(Math.min(counts.held, counts.open)).toBeGreaterThan(WORLDS);
+});
+
+it("many rules about many prefixes have one set of the addresses of other clusters", () => {
+  const rules = 250;
+  const networks = Array.from({ length: 250 }, (_, at) => ({
+    cluster: `c${at}`,
+    prefixes: [0, 1, 2, 3].map((it) => parsePrefix(`10.${at}.${2 * it}.0/24`)),
+  }));
+  const remote = new Remote("a", networks);
+  const ingress = Array.from({ length: rules }, (_, at) => ({
+    fromCIDRSet: [{ cidr: "0.0.0.0/0", except: [`10.${at}.255.0/24`] }],
+    toPorts: [{ ports: [{ port: `${1000 + at}`, protocol: "TCP" as const }] }],
+  }));
+  const named = networks.slice(0, 20).map((it) => it.cluster);
+  const ingressDeny = ["x", "y"].map((app) => ({
+    fromEndpoints: [
+      {
+        matchLabels: { app },
+        matchExpressions: [{ key: "io.cilium.k8s.policy.cluster", operator: "In" as const, values: named }],
+      },
+    ],
+  }));
+  const policy = {
+    metadata: { namespace: "shop", name: "many" },
+    spec: { endpointSelector: {}, ingress, ingressDeny },
+  };
+  const settings = { cluster: "a", isLocalByDefault: true, cidrMatchesPods: false, cidrMatchesNodes: false };
+  const [own] = compilePolicy("CiliumNetworkPolicy", policy, settings, {
+    cidrGroups: [],
+    services: [],
+  }).policies;
+  if (own === undefined) throw new Error("no policy");
+  const sizes = (it: CompiledPolicy): ReadonlyMap<string, number> =>
+    new Map(
+      needsOf(groupOf("g", "ingress", [it])).map((need) => [
+        need.key,
+        need.kind === "prefixes" ? need.prefixes.length : 0,
+      ]),
+    );
+  const count = (all: ReadonlyMap<string, number>): number => all.values().reduce((sum, it) => sum + it, 0);
+  const closed = sizes(closedToUnidentified(own, remote));
+  expect(count(sizes(own))).toBeGreaterThan(rules);
+  expect(count(closed)).toBe(count(sizes(own)) + remote.prefixes.length);
 });

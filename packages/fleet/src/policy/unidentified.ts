@@ -1,7 +1,5 @@
-import { containsPrefix, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
-import { remaining } from "./compile/cidrs.ts";
 import type { CidrPeer, CompiledPolicy, Direction, Peer, PortMatch, Rule, Way } from "./model.ts";
-import { ALL_IPV4, ALL_IPV6, type CidrMode, cidrPeer, unidentifiedPeer, unitedPeers } from "./peers.ts";
+import { ALL_IPV4, ALL_IPV6, cidrPeer, unidentifiedPeer, unitedPeers } from "./peers.ts";
 import { type Clusters, type Remote, unitedClusters } from "./remote.ts";
 import { otherClusters } from "./selector.ts";
 
@@ -43,14 +41,23 @@ export function clustersToIdentify({ ingress, egress }: CompiledPolicy, remote: 
 
 function closedRule(rule: Rule, way: Way, remote: Remote): readonly Rule[] {
   if (rule.action === "allow") return [narrowed(rule, remote)];
-  const prefixes = remote.of(guarded(rule, way, remote));
-  if (prefixes.length === 0) return [rule];
+  const clusters = guarded(rule, way, remote);
+  const addresses = clusters === "none" ? undefined : remote.of(clusters);
+  if (addresses === undefined || addresses.prefixes.length === 0) return [rule];
   const ports = rule.ports === "any" || way === "ingress" ? rule.ports : rule.ports.map(anyNumber);
-  return [{ ...rule, action: "deny", peers: [unidentifiedPeer(prefixes)], ports }, rule];
+  return [{ ...rule, action: "deny", peers: [unidentifiedPeer(addresses)], ports }, rule];
 }
 
+/** So many clusters may a rule name that has a set of their addresses; others have that of all clusters. */
+const MAX_NAMED = 8;
+
 /** The clusters of which a rule denies or passes on some pods, and not all. */
-function guarded({ action, peers, ports }: Rule, way: Way, remote: Remote): Clusters {
+function guarded(rule: Rule, way: Way, remote: Remote): Clusters {
+  const clusters = namedBy(rule, way, remote);
+  return typeof clusters === "string" || clusters.length <= MAX_NAMED ? clusters : "any";
+}
+
+function namedBy({ action, peers, ports }: Rule, way: Way, remote: Remote): Clusters {
   if (action === "allow") return "none";
   const isNamed = way === "egress" && ports !== "any" && ports.some((it) => it.kind === "named");
   if (peers === "any") return isNamed ? "any" : "none";
@@ -124,17 +131,9 @@ function narrowedCidr(
   remote: Remote,
 ): readonly Peer[] {
   const mode = { matchesPods, matchesNodes };
-  const inside = prefixes.flatMap((it) =>
-    remote.overlapping(it).map((one) => (containsPrefix(one, it) ? it : one)),
-  );
-  const outside = prefixes.flatMap((it) => [...remaining(it, remote.overlapping(it))]);
   return [
-    ...cidrPeers(outside, mode),
-    ...(matchesPods || matchesNodes ? cidrPeers(inside, { ...mode, within: "known" }) : []),
-    ...cidrPeers(inside, { ...mode, within: "anonymous" }),
+    cidrPeer(prefixes, { ...mode, beyond: remote.whole }),
+    ...(matchesPods || matchesNodes ? [cidrPeer(prefixes, { ...mode, within: "known" })] : []),
+    cidrPeer(prefixes, { ...mode, within: "anonymous" }),
   ];
-}
-
-function cidrPeers(prefixes: readonly Prefix[], mode: CidrMode): readonly Peer[] {
-  return prefixes.length === 0 ? [] : [cidrPeer(prefixes, mode)];
 }

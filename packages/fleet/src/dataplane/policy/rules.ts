@@ -49,16 +49,20 @@ function termsOf({ tier, rules }: GroupTier): readonly Term[] {
 /** With one set in place of many. @param unions - Gets it. */
 function united(term: Term, unions: Map<SetKey, readonly SetKey[]>): Term {
   const members = new Set(
-    term.matches.flatMap(({ set, unless }) =>
-      set !== undefined && unless === undefined && kindOfSet(set) === "addresses" ? [set] : [],
+    term.matches.flatMap((it) =>
+      it.set !== undefined && isOfSetAlone(it) && kindOfSet(it.set) === "addresses" ? [it.set] : [],
     ),
   );
   if (members.size < UNITED) return term;
   const sorted = [...members].toSorted();
   const key = `union:${JSON.stringify(sorted)}`;
   unions.set(key, sorted);
-  const others = term.matches.filter((it) => it.unless !== undefined || !members.has(it.set ?? ""));
+  const others = term.matches.filter((it) => !isOfSetAlone(it) || !members.has(it.set ?? ""));
   return { ...term, matches: [{ set: key }, ...others] };
+}
+
+function isOfSetAlone({ within, unless, beyond }: AddressMatch): boolean {
+  return within === undefined && unless === undefined && beyond === undefined;
 }
 
 /** A rule by how its peers are matched. An empty list matches nothing. */
@@ -86,9 +90,13 @@ function merged(rules: readonly GroupRule[]): readonly Term[] {
   return [...all.filter((it) => it.action === "deny"), ...all.filter((it) => it.action !== "deny")];
 }
 
+function idOf({ set = "", within = "", unless = "", beyond = "" }: AddressMatch): string {
+  return `${set} ${within} ${unless} ${beyond}`;
+}
+
 function distinct(matches: readonly AddressMatch[]): readonly AddressMatch[] {
-  const byId = new Map(matches.map((it) => [`${it.set ?? ""} ${it.within ?? ""} ${it.unless ?? ""}`, it]));
-  const any = byId.get("  ");
+  const byId = new Map(matches.map((it) => [idOf(it), it]));
+  const any = byId.get(idOf(ANY));
   return any === undefined ? [...byId.values()] : [any];
 }
 
@@ -122,12 +130,18 @@ function familiesOf(match: AddressMatch, { family, isByFamily }: PortWord): read
   return hasAddress || isByFamily ? FAMILIES : FAMILIES.slice(0, 1);
 }
 
-function addressWords({ set, within, unless }: AddressMatch, way: Way, family: Family): readonly NftWord[] {
+function addressWords(
+  { set, within, unless, beyond }: AddressMatch,
+  way: Way,
+  family: Family,
+): readonly NftWord[] {
   const field = FIELDS[family.name][way];
   return [
     ...(set === undefined ? [] : [fragment`${field} ${setRef(peerSet(set, family))}`]),
     ...(within === undefined ? [] : [fragment`${field} ${setRef(peerSet(within, family))}`]),
-    ...(unless === undefined ? [] : [fragment`${field} != ${setRef(peerSet(unless, family))}`]),
+    ...[unless, beyond].flatMap((it) =>
+      it === undefined ? [] : [fragment`${field} != ${setRef(peerSet(it, family))}`],
+    ),
   ];
 }
 

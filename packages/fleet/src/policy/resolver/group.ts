@@ -112,6 +112,8 @@ export function needsOf(group: Group): readonly SetNeed[] {
       const { set, within, unless } = matchOf(peer);
       if (set !== undefined) needs.set(set, needOf(set, peer));
       for (const it of knownOf([within, unless])) needs.set(it.key, it);
+      if (peer.kind === "cidr" && peer.beyond !== undefined)
+        needs.set(peer.beyond.key, { kind: "prefixes", ...peer.beyond });
     }
     for (const port of rule.ports === "any" ? [] : rule.ports)
       if (port.kind === "named") needs.set(namedPortSet(port), { key: namedPortSet(port), kind: "port" });
