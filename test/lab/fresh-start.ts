@@ -5,9 +5,10 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   MEMBER_CLUSTERS,
 } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { TRAFFIC_ANNOTATIONS } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { CUT_OFF_ANNOTATION, TRAFFIC_ANNOTATIONS } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -126,6 +127,12 @@ async function settle(
     "the hub trusts all members",
     async () => (await (await lab.client("hub")).list(INTERNAL_MEMBER_CLUSTERS)).items,
     (items) => items.every((it) => (it.spec.suspects ?? []).length === 0),
+  );
+  // Written when a lease is renewed: a member that is killed before that starts as if the path were still cut.
+  await until(
+    "no member reports a data path as cut",
+    async () => (await (await lab.client("hub")).list(LEASES)).items,
+    (items) => items.every((it) => it.metadata.annotations?.[CUT_OFF_ANNOTATION] === undefined),
   );
 }
 
