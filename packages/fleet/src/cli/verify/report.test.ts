@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Check, Finding, Result } from "./probes.ts";
 import { renderVerification, VERIFY_OUTPUTS } from "./report.ts";
 import { failedProbe, parseFindings } from "./results.ts";
@@ -48,5 +49,13 @@ describe("the log of a probe", () => {
     [`${line}\nerror: unknown command 'probe'\n`, "error: unknown command 'probe'"],
   ])("that does not come to its end is an error with its last line", (text, last) => {
     expect(() => parseFindings(text)).toThrow(`it ended early; last line: ${last}`);
+  });
+
+  it("that is empty because its pod was killed is an error with the reason of the pod and of its container", () => {
+    const state = { terminated: { exitCode: 137, reason: "OOMKilled" } };
+    const status = { reason: "Evicted", containerStatuses: [{ name: "verify", state }] } as Pod["status"];
+    expect(() => parseFindings("", { status })).toThrow(
+      "it ended early (Evicted, OOMKilled, exit code 137); last line: none",
+    );
   });
 });

@@ -1,3 +1,4 @@
+import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import type { Participant } from "./manifests.ts";
 import type { Sight } from "./plan.ts";
@@ -7,11 +8,26 @@ import { CHECKS, DONE, type Finding, type Result } from "./probes.ts";
 
 const STATUSES = ["passed", "failed", "skipped"];
 
-/** @throws {Error} if the program did not come to its end. */
-export function parseFindings(log: string): readonly Finding[] {
+/**
+ * @param log - What the pod of the probe printed.
+ *
+ * @throws {Error} if the program did not come to its end.
+ */
+export function parseFindings(log: string, pod: Pick<Pod, "status"> = {}): readonly Finding[] {
   const lines = log.split("\n").filter((it) => it !== "");
-  if (lines.at(-1) !== DONE) throw new Error(`it ended early; last line: ${lines.at(-1) ?? "none"}`);
+  if (lines.at(-1) !== DONE)
+    throw new Error(`it ended early${endOf(pod)}; last line: ${lines.at(-1) ?? "none"}`);
   return lines.slice(0, -1).flatMap((line) => parseFinding(line) ?? []);
+}
+
+/** The reason that the kubelet gives: a pod that was killed may have printed nothing. */
+function endOf({ status }: Pick<Pod, "status">): string {
+  const ended = status?.containerStatuses?.flatMap(({ state }) => state?.terminated ?? []).at(0);
+  const told = [
+    [status?.reason, status?.message],
+    [ended?.reason, ended === undefined ? undefined : `exit code ${ended.exitCode}`],
+  ].flatMap((it) => it.filter((word) => word !== undefined && word !== ""));
+  return told.length === 0 ? "" : ` (${told.join(", ")})`;
 }
 
 /** Lines that are not findings, such as warnings of the runtime, are left out. */

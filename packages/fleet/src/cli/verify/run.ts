@@ -24,7 +24,7 @@ import {
 import { awaitServer, imageOf, watchImports } from "./observe.ts";
 import { inParallel } from "@fairlead/base/parallel.ts";
 import { type Other, type Sight, sightOf, sightOfPods } from "./plan.ts";
-import type { Check, Result } from "./probes.ts";
+import type { Check, Finding, Result } from "./probes.ts";
 import { failedProbe, missingResults, parseFindings } from "./results.ts";
 
 export interface Cluster {
@@ -200,8 +200,8 @@ async function probeFrom(
   const missing = missingResults(from, sight);
   if (sight.targets.length === 0) return missing;
   try {
-    const log = await runProbe({ member, sight }, of, deps, signal);
-    const found = parseFindings(log).map((it): Result => ({ from, ...it }));
+    const findings = await runProbe({ member, sight }, of, deps, signal);
+    const found = findings.map((it): Result => ({ from, ...it }));
     return [...missing, ...found];
   } catch (error) {
     signal.throwIfAborted();
@@ -210,13 +210,12 @@ async function probeFrom(
   }
 }
 
-/** @returns What its pod printed. */
 async function runProbe(
   { member: { client, ...member }, sight }: Prober,
   of: { readonly run: Run; readonly options: VerifyOptions },
   deps: VerifyDeps,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<readonly Finding[]> {
   const { namespace } = of.run;
   const { checks, settleMs, timeoutMs } = of.options;
   const plan = { checks, settleMs, targets: sight.targets, timeoutSeconds: Math.ceil(timeoutMs / 1000) };
@@ -238,7 +237,7 @@ async function runProbe(
   if (pod === undefined) throw new Error("its pod is gone");
   const path = `/api/v1/namespaces/${namespace}/pods/${pod.metadata.name}/log`;
   const said = await client.request("GET", path, undefined, { signal });
-  return typeof said === "string" ? said : JSON.stringify(said);
+  return parseFindings(typeof said === "string" ? said : JSON.stringify(said), pod);
 }
 
 /** Even after an interrupt. What cannot be removed is reported and does not hide an error before it. */
