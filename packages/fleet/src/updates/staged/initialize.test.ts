@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { SchedulingPolicySnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import type { StageConfig } from "#api/placement.kubernetes-fleet.io/v1beta1/staged.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import { concurrencyOf, tolerance } from "./amounts.ts";
@@ -6,6 +7,19 @@ import { divide } from "./stages.ts";
 import { condition, FakeWorld } from "./world.fake.ts";
 
 const ALL: StageConfig = { name: "all", labelSelector: {} };
+
+function refused(names: readonly string[]): NonNullable<SchedulingPolicySnapshot["status"]> {
+  const scheduled = condition("Scheduled", "False", 1);
+  const message = `${names.length + 1} clusters asked for, 1 can be picked`;
+  return {
+    observedCRPGeneration: 1,
+    conditions: [{ ...scheduled, message }],
+    targetClusters: [
+      { clusterName: "a", selected: true, reason: "picked" },
+      ...names.map((clusterName) => ({ clusterName, selected: false, reason: "no heartbeat" })),
+    ],
+  };
+}
 
 function messageOf(fleet: FakeWorld): string | undefined {
   return findCondition(fleet.run.status?.conditions, "Initialized")?.message;
@@ -51,24 +65,6 @@ describe("initialization", () => {
       "the placement is rolled out by itself",
       ({ object }) => void (object !== undefined && (object.spec.strategy = {})),
       /spec.strategy.type of placement web is not External/,
-    ],
-    [
-      "the scheduler cannot pick all clusters",
-      ({ policy }) =>
-        void (
-          policy?.status !== undefined && (policy.status.conditions = [condition("Scheduled", "False", 1)])
-        ),
-      /could not pick all clusters of policy snapshot web-0/,
-    ],
-    ["the placement has no cluster", (it) => it.bindings.clear(), /placement web has no cluster/],
-    [
-      "another number of clusters is scheduled than the policy asks for",
-      ({ policy }) =>
-        void (
-          policy !== undefined &&
-          (policy.spec.policy = { placementType: "PickFixed", clusterNames: ["a", "b", "c"] })
-        ),
-      /asks for 3 clusters, and 2 are scheduled/,
     ],
     [
       "a cluster is in no stage",
@@ -156,7 +152,34 @@ describe("initialization", () => {
         ),
     ],
     ["all bindings belong to the policy", (it) => it.change("a", { schedulingPolicySnapshotName: "web-9" })],
+    [
+      "the scheduler can pick all clusters",
+      ({ policy }) => void Object.assign(policy ?? {}, { status: refused([]) }),
+    ],
+    ["the scheduler has picked a cluster", (it) => it.bindings.clear()],
+    [
+      "as many clusters are scheduled as the policy asks for",
+      ({ policy }) =>
+        void (
+          policy !== undefined &&
+          (policy.spec.policy = { placementType: "PickFixed", clusterNames: ["a", "b", "c"] })
+        ),
+    ],
   ];
+  it("names the clusters that the scheduler does not pick, ten at most, with its reasons", () => {
+    const fleet = new FakeWorld({ a: "x" }, [ALL]);
+    const names = ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"];
+    if (fleet.policy !== undefined) fleet.policy.status = refused(names);
+    fleet.settle();
+    expect(messageOf(fleet)).toBe(
+      "the scheduler cannot pick all clusters of policy snapshot web-0: 13 clusters asked for, 1 can be picked; not picked: " +
+        `${names
+          .slice(0, 10)
+          .map((it) => `${it} (no heartbeat)`)
+          .join(", ")}, 2 more`,
+    );
+  });
+
   it.each(pendings)("waits until %s", (_, happens) => {
     const fleet = new FakeWorld({ a: "x" }, [ALL]);
     happens(fleet);

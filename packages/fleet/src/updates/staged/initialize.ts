@@ -13,6 +13,7 @@ import type {
 import { cloneJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { Labels } from "@fairlead/kube/objects/selector.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { mark, type Moment } from "./conditions.ts";
 import { divide, faultOf, newStage } from "./stages.ts";
@@ -42,6 +43,11 @@ export interface Frozen {
 /** Why a run has no stages: `fault` is final; `pending` is what it waits for. */
 export type Unready = { readonly fault: string } | { readonly pending: string };
 
+/** How many of the clusters that were not picked a condition names. */
+const NAMED_CLUSTERS = 10;
+/** The API server's limit on the message of a condition. Unit: characters. */
+const MAX_MESSAGE = 32_768;
+
 /** Finds out which clusters a run updates in which order. */
 export function survey(run: StagedUpdateRun, ground: Ground): Frozen | Unready {
   const { placementName, stagedRolloutStrategyName } = run.spec;
@@ -69,8 +75,7 @@ function pickedClusters(
   if (policy === undefined) return { pending: `placement ${placement} has no latest policy snapshot yet` };
   const { name } = policy.metadata;
   const scheduling = schedulingOf(policy);
-  if (scheduling === "no")
-    return { fault: `the scheduler could not pick all clusters of policy snapshot ${name}` };
+  if (scheduling === "no") return { pending: unscheduled(policy) };
   if (scheduling === "pending")
     return { pending: `the scheduler has not decided about policy snapshot ${name} yet` };
   const targets = targetsOf(bindings);
@@ -80,11 +85,25 @@ function pickedClusters(
     return {
       pending: `binding ${old.metadata.name} still belongs to policy snapshot ${old.spec.schedulingPolicySnapshotName}`,
     };
-  if (scheduled.size + leaving.size === 0) return { fault: `placement ${placement} has no cluster` };
+  if (scheduled.size + leaving.size === 0)
+    return { pending: `the scheduler has picked no cluster for placement ${placement}` };
   const count = clusterCountOf(policy) ?? scheduled.size;
   if (count !== scheduled.size)
-    return { fault: `the policy asks for ${count} clusters, and ${scheduled.size} are scheduled` };
+    return { pending: `the policy asks for ${count} clusters, and ${scheduled.size} are scheduled` };
   return { policy, targets };
+}
+
+/** A refusal holds for the moment: a member that has just joined, or a hub that has just started, is not eligible for some seconds. */
+function unscheduled({ metadata, status }: SchedulingPolicySnapshot): string {
+  const refused = (status?.targetClusters ?? []).filter((it) => !it.selected);
+  const reasons = refused.slice(0, NAMED_CLUSTERS).map((it) => `${it.clusterName} (${it.reason})`);
+  const more = refused.length > NAMED_CLUSTERS ? [`${refused.length - NAMED_CLUSTERS} more`] : [];
+  const why = findCondition(status?.conditions, "Scheduled")?.message ?? "";
+  const parts = [
+    `the scheduler cannot pick all clusters of policy snapshot ${metadata.name}${why === "" ? "" : `: ${why}`}`,
+    ...(refused.length === 0 ? [] : [`not picked: ${[...reasons, ...more].join(", ")}`]),
+  ];
+  return parts.join("; ").slice(0, MAX_MESSAGE);
 }
 
 export function labelled(clusters: Iterable<string>, labelsOf: Ground["labelsOf"]): Map<string, Labels> {

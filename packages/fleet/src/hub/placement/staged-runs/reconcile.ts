@@ -73,6 +73,12 @@ export function runReconciler(
   };
 }
 
+interface Initial {
+  readonly status: StagedUpdateRunStatus;
+  /** The run waits for what a placement selects, which is found out without an event for the run. */
+  readonly isUnwatched?: boolean;
+}
+
 class RunPass {
   readonly #parts: PassParts;
   readonly #signal: AbortSignal;
@@ -94,27 +100,28 @@ class RunPass {
     const key = placementOfRun(run);
     const seen = await this.#initialStatus(run, viewOf(of, bindings, key));
     // A final answer is given only on what the API server says now.
-    const status = isOver({ ...run, status: seen })
+    const { status, isUnwatched = false } = isOver({ ...run, status: seen.status })
       ? await this.#initialStatus(run, await readView(client, of, key, this.#signal))
       : seen;
     await this.#parts.statuses.write(run, status, this.#signal);
-    // What a placement selects is found out without an event for the run.
-    return statusOf(status, "Initialized") === "Unknown" ? { requeueAfterMs: RETRY_MS } : {};
+    return isUnwatched ? { requeueAfterMs: RETRY_MS } : {};
   }
 
-  async #initialStatus(run: StagedUpdateRun, view: PlacementView): Promise<StagedUpdateRunStatus> {
+  async #initialStatus(run: StagedUpdateRun, view: PlacementView): Promise<Initial> {
     const { client, of } = this.#parts;
     const strategyKey = objectKey(run.metadata.namespace, run.spec.stagedRolloutStrategyName);
     const strategy = await client.find(of.scope.strategies, strategyKey, { signal: this.#signal });
     const found = survey(run, { ...view, strategy, labelsOf: this.#labelsOf });
-    if (!("stages" in found)) return uninitialized(run, found, this.#nowMs());
+    if (!("stages" in found)) return { status: uninitialized(run, found, this.#nowMs()) };
     const picked = await pickSnapshot(run, found.placement, this.#parts, this.#signal);
-    if (!("snapshot" in picked)) return uninitialized(run, picked, this.#nowMs());
+    if (!("snapshot" in picked))
+      return { status: uninitialized(run, picked, this.#nowMs()), isUnwatched: "pending" in picked };
     const { namespace, name } = picked.snapshot.metadata;
     // Made a moment ago: the run is due again when the informer has it, and overrides can be looked up.
-    if (findSnapshot(of, namespace, name) === undefined) return run.status ?? {};
+    if (findSnapshot(of, namespace, name) === undefined) return { status: run.status ?? {} };
     const overrides = await overridesOfRun(this.#parts, of, picked.snapshot, this.#signal);
-    return initialized(run, found, { index: picked.index, overridesOf: overrides }, this.#nowMs());
+    const index = { index: picked.index, overridesOf: overrides };
+    return { status: initialized(run, found, index, this.#nowMs()) };
   }
 
   async execute(run: StagedUpdateRun, look: ClockLook): Promise<ReconcileResult> {

@@ -279,6 +279,28 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
     expect(bound()).toHaveLength(103);
   });
 
+  it("wait while the scheduler cannot pick their clusters, without asking again, and start when it can", async () => {
+    const policy = placed(policyOf(PLACEMENT));
+    const setScheduled = (status: "True" | "False"): Promise<unknown> =>
+      client.mergePatch(
+        scope.policySnapshots,
+        keyOf(policy),
+        { status: { conditions: [condition("Scheduled", status, 1)] } },
+        { subresource: "status" },
+      );
+    await setScheduled("False");
+    create();
+    await start();
+    await settle();
+    expect(says("Initialized")).toBe("Unknown UpdateRunWaiting");
+    const timers = clock.pending;
+    await setScheduled("True");
+    await settle();
+    expect(says("Initialized")).toBe("True UpdateRunInitializedSuccessfully");
+    expect(bound()).not.toEqual([]);
+    expect(timers).toBe(0);
+  });
+
   it("wait for an approval, and accept it", async () => {
     create({ beforeStageTasks: [{ type: "Approval" }] });
     await start();
@@ -356,7 +378,7 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
     },
   );
 
-  it("do not fail for bindings that their informer has not seen yet", async () => {
+  it("wait for bindings that their informer has not seen yet", async () => {
     const policy = placed(policyOf(PLACEMENT));
     await client.delete(scope.policySnapshots, keyOf(policy));
     policy.spec.policy = { placementType: "PickFixed", clusterNames: ["a", "b"] };
@@ -366,8 +388,7 @@ describe.each(SCOPES.map((scope) => [scope.name, scope] as const))("runs of %s p
     await client.delete(scope.bindings, bindingKey("c"));
     create({}, { state: "Initialize" });
     await settle();
-    expect(says("Initialized")).toBe("True UpdateRunInitializedSuccessfully");
-    expect(run().status?.policyObservedClusterCount).toBe(2);
+    expect(says("Initialized")).toBe("Unknown UpdateRunWaiting");
   });
 
   it("continue where they were when the program ends at any write", async () => {
