@@ -16,7 +16,7 @@ const UNIT = [
   "scripts/**/*.test.ts",
   "test/{architecture,coming-from,docs,regular-expressions}.test.ts",
   "packages/apiserver/test/corpus/normalise.test.ts",
-  "test/{e2e/snapshot,fleet/{crds,pairs},fuzz/decoders,kube/client-fake,mcs/conflicts}.test.ts",
+  "test/{e2e/{remove,snapshot},fleet/{crds,pairs},fuzz/decoders,kube/client-fake,mcs/conflicts}.test.ts",
   "test/{recorded-objects/recorded,traffic/fake}.test.ts",
 ];
 /** What it compares is the machine before a lab and after. */

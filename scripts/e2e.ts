@@ -3,7 +3,7 @@
  * its own, or on any clusters.
  *
  *   npm run test:e2e [-- --hub-context HUB --member-contexts A,B[,…]] [--image IMAGE] [--keep]
- *                    [--hub-down COMMAND --hub-up COMMAND] [--only TEXT]
+ *                    [--hub-down COMMAND --hub-up COMMAND] [--only TEXT] [--helm-timeout SECONDS]
  *                    [--network flat [--agents [--has-agents]] | --network parallel [--relay-address A,…] [--has-agents]]
  */
 import { spawnSync } from "node:child_process";
@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { findProgram } from "@fairlead/base/find-program.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import { findKubectl, searchPath } from "@fairlead/base/program/kubectl.ts";
 import { untilInterrupted } from "@fairlead/fairlead/lab/context.ts";
@@ -39,6 +40,8 @@ const { values: flags } = parseArgs({
     /** Shell commands that take the hub's API server away and bring it back. */
     "hub-down": { type: "string" },
     "hub-up": { type: "string" },
+    /** How long Helm waits for an installation. Unit: seconds. */
+    "helm-timeout": { type: "string", default: "240" },
     /** Leaves the fleet installed, and the lab up. */
     keep: { type: "boolean", default: false },
   },
@@ -59,10 +62,11 @@ function networkSettings(hasAgents: boolean): Pick<Settings, "mesh"> {
   return { mesh: { mode: IS_PARALLEL ? "parallel" : "flat", hasAgents, relayAddresses } };
 }
 
-function programs(): Pick<Settings, "kubectl" | "helm" | "fairlead"> {
+function programs(): Pick<Settings, "kubectl" | "helm" | "fairlead" | "helmTimeoutSeconds"> {
+  const helmTimeoutSeconds = parseWhole("--helm-timeout", flags["helm-timeout"], { min: 30, max: 3600 });
   const helm = findProgram("helm", `${tools}:${searchPath()}`);
   if (helm === undefined) throw new Error("cannot find helm on the PATH; install it");
-  return { kubectl: findKubectl(tools), helm, fairlead };
+  return { kubectl: findKubectl(tools), helm, fairlead, helmTimeoutSeconds };
 }
 
 async function main(): Promise<void> {

@@ -33,9 +33,10 @@ export class Clusters {
     return [...new Set([this.hub, ...this.members])];
   }
 
-  async #run(program: string, args: readonly string[], options: ExecOptions = {}): Promise<string> {
+  protected async run(program: string, args: readonly string[], options: ExecOptions = {}): Promise<string> {
     const { stdout } = await exec(program, args, {
-      timeoutMs: 300_000,
+      // Helm and kubectl end by themselves first, with what they wait for.
+      timeoutMs: (this.settings.helmTimeoutSeconds + 60) * 1000,
       signal: this.#signal,
       ...options,
       addEnv: { KUBECONFIG: this.settings.kubeconfig, ...options.addEnv },
@@ -44,19 +45,17 @@ export class Clusters {
   }
 
   kubectl(cluster: string, args: readonly string[], options: ExecOptions = {}): Promise<string> {
-    return this.#run(this.settings.kubectl, ["--context", cluster, ...args], options);
+    return this.run(this.settings.kubectl, ["--context", cluster, ...args], options);
   }
 
   fairlead(args: readonly string[], options: ExecOptions = {}): Promise<string> {
-    return this.#run(this.settings.fairlead, args, options);
+    return this.run(this.settings.fairlead, args, options);
   }
 
   helm(cluster: string, args: readonly string[], options: ExecOptions = {}): Promise<string> {
-    return this.#run(
-      this.settings.helm,
-      [...args, "--kube-context", cluster, "--namespace", SYSTEM],
-      options,
-    );
+    const where = ["--kube-context", cluster, "--namespace", SYSTEM];
+    const timeout = args.includes("--wait") ? ["--timeout", `${this.settings.helmTimeoutSeconds}s`] : [];
+    return this.run(this.settings.helm, [...args, ...where, ...timeout], options);
   }
 
   /** `install` or `upgrade` of an application's chart below test/e2e/charts, or another verb: a release of the chart's name. */
@@ -65,7 +64,7 @@ export class Clusters {
     const chart = fileURLToPath(new URL(`charts/${name}`, import.meta.url));
     const set = [`image=${this.settings.image}`, ...values].flatMap((it) => ["--set", it]);
     const isRendered = ["install", "upgrade"].includes(verb[0] ?? "");
-    await this.#run(this.settings.helm, [
+    await this.run(this.settings.helm, [
       ...verb,
       ...(isRendered ? [name, chart, ...set, "--set-file", `server=${script}`] : []),
       "--kube-context",
@@ -95,8 +94,6 @@ export class Clusters {
       chart,
       chartFolder(chart),
       "--wait",
-      "--timeout",
-      "240s",
       ...values.flatMap((it) => ["--set", it]),
     ]);
   }
@@ -121,9 +118,9 @@ export class Clusters {
   async stopHub(): Promise<() => Promise<void>> {
     const { hubDown, hubUp } = this.settings;
     if (hubDown !== undefined && hubUp !== undefined) {
-      await this.#run("/bin/sh", ["-c", hubDown]);
+      await this.run("/bin/sh", ["-c", hubDown]);
       return async () => {
-        await this.#run("/bin/sh", ["-c", hubUp]);
+        await this.run("/bin/sh", ["-c", hubUp]);
         await until(
           "the hub's API server answers",
           () => this.kubectl(this.hub, ["get", "--raw", "/readyz"], { timeoutMs: 10_000 }),

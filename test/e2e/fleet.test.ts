@@ -36,6 +36,8 @@ const BY_NAME = "name";
 const NAME = `${HELLO}.${NAMESPACE}.svc.clusterset.local`;
 const joinFlags = ["--image", settings.image, ...network.joinFlags];
 let isRemoved = false;
+/** For set-up and removal: Helm works in each cluster. Unit: milliseconds. */
+const HOOK_MS = (600 + clusters.all.length * settings.helmTimeoutSeconds) * 1000;
 
 const urlOf = (address: string, port = 80): string =>
   `http://${address.includes(":") ? `[${address}]` : address}:${port}/`;
@@ -59,11 +61,11 @@ beforeAll(async () => {
   }
   await network.untilAgentsRun();
   for (const member of clusters.members) await clusters.fairlead(["dns", "setup", "--context", member]);
-});
+}, HOOK_MS);
 
 afterAll(async () => {
   if (!settings.keep && !isRemoved) await fleet.remove();
-});
+}, HOOK_MS);
 
 describe("a service that one cluster exports", () => {
   it("is imported, and answered in another by its address and by its name in the cluster's DNS", async () => {
@@ -303,7 +305,7 @@ describe("a service that two clusters export", () => {
         const takesOver = member === exporter ? [] : ["--install", "--take-ownership"];
         await clusters.chart(member, ["upgrade", ...takesOver], "fairlead-member", ofMember);
       }
-      await clusters.helm(exporter, ["rollback", "fairlead-member", "1", "--wait", "--timeout", "240s"]);
+      await clusters.helm(exporter, ["rollback", "fairlead-member", "1", "--wait"]);
     });
     await load.untilAnsweredBy(exporter, importer);
   });

@@ -1,6 +1,7 @@
 /** Installs a fleet on the clusters of a run as docs/install.md says, and takes all of it away again. */
 
 import { expect } from "vitest";
+import { messageOf } from "@fairlead/base/errors.ts";
 import { type Clusters, until, SYSTEM } from "./clusters.ts";
 import { Load, type Tally } from "./load.ts";
 import { client, CLIENT, KINDS, NAMESPACE, namespace, scripts, server, service } from "./manifests.ts";
@@ -142,25 +143,45 @@ export class Fleet {
     return Math.max(0, ...counts.values());
   }
 
-  /** Deletes everything that the run created. Absent objects are fine: the run may have ended anywhere. */
+  /**
+   * Deletes everything that the run created. Absent objects are fine: the run may have ended anywhere. A step that fails keeps none of the
+   * others from being tried.
+   *
+   * @throws {AggregateError} At the end, if any failed.
+   */
   async remove(): Promise<void> {
     const { clusters } = this;
-    await this.network.remove();
-    if (await this.#serves(clusters.hub, KINDS.placement)) await this.placements.remove();
-    for (const cluster of clusters.members) await this.#removeMember(cluster);
-    await clusters.helm(clusters.hub, ["uninstall", "fairlead-hub", "--wait", "--ignore-not-found"]);
-    for (const cluster of clusters.all) await this.#clear(cluster);
+    const steps = new Steps();
+    await steps.try("remove the network", () => this.network.remove());
+    await steps.try("remove what is placed", async () => {
+      if (await this.#serves(clusters.hub, KINDS.placement)) await this.placements.remove();
+    });
+    for (const cluster of clusters.members) await this.#removeMember(cluster, steps);
+    await steps.try("uninstall the hub", () =>
+      clusters.helm(clusters.hub, ["uninstall", "fairlead-hub", "--wait", "--ignore-not-found"]),
+    );
+    for (const cluster of clusters.all)
+      await steps.try(`clear ${cluster}`, () => this.#clear(cluster));
+    steps.end();
   }
 
-  async #removeMember(cluster: string): Promise<void> {
+  async #removeMember(cluster: string, steps: Steps): Promise<void> {
     const { clusters } = this;
     const gone = ["--ignore-not-found", "--timeout=120s"];
-    for (const kind of [KINDS.multiClusterService, KINDS.fleetExport, KINDS.mcsExport])
-      if (await this.#serves(cluster, kind))
-        await clusters.kubectl(cluster, ["-n", NAMESPACE, "delete", kind, "--all", ...gone]);
-    if (await this.#isMember(cluster)) await clusters.fairlead(["leave", ...clusters.ofMember(cluster)]);
-    await clusters.fairlead(["dns", "setup", "--context", cluster, "--undo"]);
-    await clusters.helm(cluster, ["uninstall", "fairlead-member", "--wait", "--ignore-not-found"]);
+    await steps.try(`withdraw the exports and imports of ${cluster}`, async () => {
+      for (const kind of [KINDS.multiClusterService, KINDS.fleetExport, KINDS.mcsExport])
+        if (await this.#serves(cluster, kind))
+          await clusters.kubectl(cluster, ["-n", NAMESPACE, "delete", kind, "--all", ...gone]);
+    });
+    await steps.try(`let ${cluster} leave`, async () => {
+      if (await this.#isMember(cluster)) await clusters.fairlead(["leave", ...clusters.ofMember(cluster)]);
+    });
+    await steps.try(`undo the DNS of ${cluster}`, () =>
+      clusters.fairlead(["dns", "setup", "--context", cluster, "--undo"]),
+    );
+    await steps.try(`uninstall ${cluster}`, () =>
+      clusters.helm(cluster, ["uninstall", "fairlead-member", "--wait", "--ignore-not-found"]),
+    );
   }
 
   async #isMember(cluster: string): Promise<boolean> {
@@ -191,6 +212,8 @@ export class Fleet {
           !before.has(`CustomResourceDefinition.apiextensions.k8s.io /${metadata.name}`)),
     );
     await clusters.kubectl(cluster, ["delete", "clusterrole,clusterrolebinding", ASK, "--ignore-not-found"]);
+    const definitions = ours.filter((it) => it.kind === "CustomResourceDefinition");
+    for (const { metadata } of definitions) await this.#release(cluster, metadata.name);
     for (const kind of ["Namespace", "CustomResourceDefinition", "CertificateSigningRequest"]) {
       const names = ours.filter((it) => it.kind === kind).map((it) => it.metadata.name);
       if (names.length > 0)
@@ -202,6 +225,35 @@ export class Fleet {
           "--timeout=240s",
         ]);
     }
+  }
+
+  /** Takes the finalizers off the objects of a kind: the programs that would do it are gone. */
+  async #release(cluster: string, kind: string): Promise<void> {
+    const found = await this.clusters.find<{ items: readonly AnyObject[] }>(cluster, [kind, "-A"]);
+    for (const { metadata } of found?.items ?? []) {
+      if ((metadata.finalizers ?? []).length === 0) continue;
+      const where = metadata.namespace === undefined ? [] : ["-n", metadata.namespace];
+      const patch = ["--type=merge", "-p", '{"metadata":{"finalizers":null}}'];
+      await this.clusters.kubectl(cluster, [...where, "patch", kind, metadata.name, ...patch]);
+    }
+  }
+}
+
+/** Does one thing after the other, whatever fails. */
+class Steps {
+  readonly #errors: Error[] = [];
+
+  async try(what: string, run: () => Promise<unknown>): Promise<void> {
+    try {
+      await run();
+    } catch (error) {
+      this.#errors.push(new Error(`cannot ${what}: ${messageOf(error)}`, { cause: error }));
+    }
+  }
+
+  end(): void {
+    if (this.#errors.length > 0)
+      throw new AggregateError(this.#errors, this.#errors.map((it) => it.message).join("\n"));
   }
 }
 

@@ -264,7 +264,7 @@ export function describePlacements(fleet: Fleet): void {
     afterAll(async () => {
       if (clusters.settings.keep) return;
       await placements.remove(PLACED_NAMESPACES);
-      await clusters.helm(hub, ["rollback", "fairlead-hub", before, "--wait", "--timeout", "240s"]);
+      await clusters.helm(hub, ["rollback", "fairlead-hub", before, "--wait"]);
     });
   });
 

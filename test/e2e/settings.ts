@@ -17,6 +17,8 @@ export interface Settings {
   readonly hubUp: string | undefined;
   /** The members share a profile; absent: their pods reach each other by themselves, and nothing of Fairlead runs on the nodes. */
   readonly mesh?: MeshSettings | undefined;
+  /** How long Helm waits for what it installs, upgrades or removes. */
+  readonly helmTimeoutSeconds: number;
   /** Leaves everything installed. */
   readonly keep: boolean;
 }

@@ -14,6 +14,7 @@ export interface AnyObject {
     readonly uid: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
+    readonly finalizers?: readonly string[];
     readonly ownerReferences?: readonly { readonly uid: string; readonly controller?: boolean }[];
   };
   readonly [field: string]: unknown;
