@@ -160,8 +160,7 @@ export class Fleet {
     await steps.try("uninstall the hub", () =>
       clusters.helm(clusters.hub, ["uninstall", "fairlead-hub", "--wait", "--ignore-not-found"]),
     );
-    for (const cluster of clusters.all)
-      await steps.try(`clear ${cluster}`, () => this.#clear(cluster));
+    for (const cluster of clusters.all) await steps.try(`clear ${cluster}`, () => this.#clear(cluster));
     steps.end();
   }
 

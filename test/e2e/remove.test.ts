@@ -77,8 +77,12 @@ describe("the removal at the end of a run", () => {
     );
     await new Fleet(clusters).remove();
     const last = clusters.commands.slice(clusters.commands.findIndex((it) => it.includes("crd,namespaces")));
-    const patched = last.findIndex((it) => it.includes(`-n fleet-member-east patch ${CRD.metadata.name} shop`));
-    const deleted = last.findIndex((it) => it.includes(`delete customresourcedefinition ${CRD.metadata.name}`));
+    const patched = last.findIndex((it) =>
+      it.includes(`-n fleet-member-east patch ${CRD.metadata.name} shop`),
+    );
+    const deleted = last.findIndex((it) =>
+      it.includes(`delete customresourcedefinition ${CRD.metadata.name}`),
+    );
     expect(patched).toBeGreaterThan(0);
     expect(deleted).toBeGreaterThan(patched);
   });

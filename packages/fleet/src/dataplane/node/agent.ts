@@ -19,6 +19,7 @@ import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { NodePolicies } from "../policy/node-policies.ts";
 import { GlobalServices } from "../global-services/global-services.ts";
+import { WithdrawnFlows } from "../withdrawn-flows/withdrawn-flows.ts";
 import { VirtualIPs } from "../virtual-ips/virtual-ips.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
@@ -36,7 +37,14 @@ import type { NodeKeys } from "./devices.ts";
 import { untilOnlyAgent } from "./only-agent.ts";
 import { createNodeMeters, type NodeFigures, nodeFigures } from "./node-meters.ts";
 import { PathReporter, type Reported } from "./path-reporter.ts";
-import { allocationsOf, clusterAllocations, type NodeState, readState, withAllocations } from "./state.ts";
+import {
+  type Allocations,
+  allocationsOf,
+  clusterAllocations,
+  type NodeState,
+  readState,
+  withAllocations,
+} from "./state.ts";
 import { renderFleetTable } from "./table.ts";
 import { bytesOf, type TunnelState, Tunnels } from "./tunnels.ts";
 
@@ -74,14 +82,6 @@ export function createNodeAgent(options: NodeAgentOptions): NodeAgentComponent {
   return new NodeAgent(options);
 }
 
-interface Allocations {
-  readonly allocations: readonly Allocation[];
-  /** Pods for which no address is free. */
-  readonly exhausted: number;
-  /** When released addresses are free again. Unit: milliseconds. */
-  readonly freeInMs: number;
-}
-
 class NodeAgent implements NodeAgentComponent {
   readonly #options: NodeAgentOptions;
   readonly #informers: NodeInformers;
@@ -93,7 +93,7 @@ class NodeAgent implements NodeAgentComponent {
   readonly #policies: NodePolicies;
   readonly #globalServices: GlobalServices;
   readonly #controller: Controller;
-  readonly #reporter: PathReporter;
+  readonly #others: readonly Component[];
   readonly #host: HostMonitor;
   readonly #stack = new AsyncDisposableStack();
   readonly #key: ObjectKey;
@@ -155,7 +155,9 @@ class NodeAgent implements NodeAgentComponent {
     this.#stack.use(
       createNodeMeters(deps.metrics, () => ({ node: this.#figures, host: this.#host.condition })),
     );
-    this.#reporter = new PathReporter({ client, deps, read: (signal) => this.#readPaths(signal) });
+    const reporter = new PathReporter({ client, deps, read: (signal) => this.#readPaths(signal) });
+    const withdrawn = new WithdrawnFlows({ ...this.#informers, deps });
+    this.#others = [this.#policies, this.#globalServices, reporter, this.#host, withdrawn];
   }
 
   async start(signal: AbortSignal): Promise<void> {
@@ -169,9 +171,7 @@ class NodeAgent implements NodeAgentComponent {
     this.#stack.use(this.#controller);
     await this.#controller.start(signal);
     this.#controller.enqueue(this.#key);
-    this.#stack.use(this.#policies);
-    await this.#policies.start(signal);
-    for (const it of [this.#globalServices, this.#reporter, this.#host]) {
+    for (const it of this.#others) {
       this.#stack.use(it);
       await it.start(signal);
     }

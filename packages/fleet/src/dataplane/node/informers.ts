@@ -38,6 +38,7 @@ import type { Informer, InformerOptions, KubeClient, Source } from "@fairlead/ku
 import { GLOBAL_NAMESPACE_ANNOTATION } from "#domain/global-namespace.ts";
 import { isMoreThanPaths } from "#domain/gateway.ts";
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { SERVICE_INDEX, serviceOf } from "../withdrawn-flows/withdrawn-flows.ts";
 import { ATTACH_LABEL } from "../pod-attachment/selection.ts";
 import { globalIndex, isGlobalChanged } from "./exports.ts";
 import { isPodChanged } from "./state.ts";
@@ -70,7 +71,7 @@ export function createNodeInformers(client: KubeClient, nodeName: string, deps: 
     namespaces: make(NAMESPACES),
     nodes: make(NODES, { fieldSelector: `metadata.name=${nodeName}` }),
     pods: make(PODS, { fieldSelector: `spec.nodeName=${nodeName}` }),
-    slices: make(ENDPOINT_SLICES),
+    slices: make(ENDPOINT_SLICES, { indexes: { [SERVICE_INDEX]: serviceOf } }),
     services: make(SERVICES, { indexes: { global: (it) => globalIndex(it) } }),
     fleetExports: make(FLEET_SERVICE_EXPORTS),
     mcsExports: make(MCS_SERVICE_EXPORTS),

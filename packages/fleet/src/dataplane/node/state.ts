@@ -31,6 +31,15 @@ export interface NodeState {
   readonly remotes: readonly Gateway["spec"][];
 }
 
+/** Fleet addresses of this node's pods. */
+export interface Allocations {
+  readonly allocations: readonly Allocation[];
+  /** Pods for which no address is free. */
+  readonly exhausted: number;
+  /** When released addresses are free again. Unit: milliseconds. */
+  readonly freeInMs: number;
+}
+
 /** Undefined while this node has no block of a parallel network. */
 export function readState(
   { networks, blocks, gateways }: Pick<NodeInformers, "networks" | "blocks" | "gateways">,

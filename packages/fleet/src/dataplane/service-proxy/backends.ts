@@ -84,8 +84,8 @@ function sliceCandidates(slice: EndpointSlice, query: BackendQuery): readonly Ca
   return slice.endpoints.flatMap((endpoint) => {
     // The first address counts; more than one has no defined meaning (EndpointSlice API).
     const address = tryParseAddress(endpoint.addresses[0] ?? "");
-    const isReady = endpoint.conditions?.ready ?? true;
-    if (address === undefined || !(isReady || isServingLast(endpoint))) return [];
+    if (address === undefined || !canServe(endpoint)) return [];
+    const isReady = isReadyEndpoint(endpoint);
     const text = formatAddress(address);
     const isLocal = endpoint.nodeName === query.node.name;
     const backend = `${text} . ${number}`;
@@ -112,8 +112,14 @@ function weigh(candidates: readonly Candidate[]): Weights | undefined {
   return new Map([...weights].toSorted(([a], [b]) => byText(a, b)));
 }
 
-function isServingLast(endpoint: Endpoint): boolean {
-  return endpoint.conditions?.serving === true && endpoint.conditions.terminating === true;
+function isReadyEndpoint({ conditions }: Endpoint): boolean {
+  return conditions?.ready ?? true;
+}
+
+/** Whether an endpoint is ready, or terminates and serves until it ends. */
+export function canServe(endpoint: Endpoint): boolean {
+  const { serving, terminating } = endpoint.conditions ?? {};
+  return isReadyEndpoint(endpoint) || (serving === true && terminating === true);
 }
 
 function usable(candidates: readonly Candidate[]): readonly Candidate[] {

@@ -69,8 +69,8 @@ export function planService(view: ServiceView): readonly PlannedElement[] {
   });
 }
 
-/** The API accepts SCTP; this proxy does not forward it. */
-function portsAt(service: Service, { kind }: Frontend): readonly ServicePort[] {
+/** The ports of a Service at an address, with their numbers there. The API accepts SCTP; this proxy does not forward it. */
+export function portsAt(service: Service, { kind }: Frontend): readonly ServicePort[] {
   const ports = (service.spec?.ports ?? []).filter((it) => it.protocol !== "SCTP");
   if (kind !== "node") return ports.filter((it) => isPort(it.port));
   return ports.flatMap((it) => (isPort(it.nodePort) ? [{ ...it, port: it.nodePort }] : []));
