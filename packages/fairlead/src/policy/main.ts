@@ -42,6 +42,11 @@ const CONTEXTS_FLAG = [
   "contexts of the members to read, separated by commas; default: the current context",
 ] as const;
 
+/** What kubectl has, in place of `--contexts`. */
+function contextOption() {
+  return new Option("--context <name>", "context of the member to read, if it is one").conflicts("contexts");
+}
+
 /** Network policies: why a flow is allowed or denied, what a manifest changes, and what is probably not meant. */
 export function command(): Command {
   const policy = new Command("policy").description("explain, compare and check network policies");
@@ -53,6 +58,7 @@ export function command(): Command {
     .argument("<port>", "such as 80, 53/udp or ping")
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXTS_FLAG)
+    .addOption(contextOption())
     .addOption(resultOption())
     .action((from, to, port, flags) =>
       runForPeople("policy explain", async ({ deps, signal }) => {
@@ -74,15 +80,24 @@ export function command(): Command {
       "--peer-contexts <names>",
       "contexts of other members whose pods are compared, too, separated by commas",
     )
+    .addOption(
+      new Option(
+        "--contexts <names>",
+        "contexts separated by commas: that of the member, and those of other members whose pods are compared, too",
+      ).conflicts(["context", "peerContexts"]),
+    )
     .addOption(resultOption())
     .action((flags) =>
       runForPeople("policy diff", async ({ deps, signal }) => {
         const text = await readNamedFile("manifest", flags.file);
         const changed = policiesOf(parseManifests(text, flags.file));
-        const [before] = await readAll({ ...flags, contexts: flags.context }, deps, signal);
+        const { kubeconfig, peerContexts = "" } = flags;
+        const [context = flags.context, ...more] = flags.contexts?.split(",") ?? [];
+        const peers = [...more, ...peerContexts.split(",")].filter((it) => it !== "");
+        const [before] = await readAll({ kubeconfig, context }, deps, signal);
         if (before === undefined) return;
-        const { peerContexts: contexts } = flags;
-        const others = contexts === undefined ? [] : await readAll({ ...flags, contexts }, deps, signal);
+        const contexts = peers.join();
+        const others = contexts === "" ? [] : await readAll({ kubeconfig, contexts }, deps, signal);
         const result = diffOf(withPodsOf(before, others), changed, flags.delete);
         print(result, renderDiff(result), flags.output);
       }),
@@ -95,6 +110,7 @@ export function command(): Command {
     .option(...CIDR_MATCH_FLAG)
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXTS_FLAG)
+    .addOption(contextOption())
     .addOption(resultOption())
     .action((flags) =>
       runForPeople("policy what-if", async ({ deps, signal }) => {
@@ -115,6 +131,7 @@ export function command(): Command {
     )
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXTS_FLAG)
+    .addOption(contextOption())
     .addOption(resultOption())
     .action((flags) =>
       runForPeople("policy lint", async ({ deps, signal }) => {
@@ -133,6 +150,7 @@ export function command(): Command {
     .option("--all", "allowed connections, too, of namespaces with the annotation fairlead.dev/flow-log: all")
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXTS_FLAG)
+    .addOption(contextOption())
     .addOption(logOption())
     .action(({ follow, namespace, pod, all, output, ...flags }) =>
       runForPeople("policy log", async ({ deps, signal }) => {
@@ -157,6 +175,7 @@ function print(result: object, text: string, output: ResultOutput): void {
 interface Flags {
   readonly kubeconfig?: string | undefined;
   readonly contexts?: string | undefined;
+  readonly context?: string | undefined;
 }
 
 /** A cluster, with its name for people. */
@@ -168,7 +187,7 @@ interface Member {
 }
 
 function connectAll(
-  { kubeconfig, contexts }: Flags,
+  { kubeconfig, context: one, contexts = one }: Flags,
   { deps, stack }: { readonly deps: RuntimeDeps; readonly stack: AsyncDisposableStack },
   signal: AbortSignal,
 ): Promise<readonly Member[]> {

@@ -32,8 +32,8 @@ beforeEach(() => {
   client = new FakeKubeClient(clock);
 });
 
-async function started(options: InformerOptions<ConfigMap> = {}) {
-  const informer = createInformer(client, CONFIG_MAPS, options, deps);
+async function started(options: InformerOptions<ConfigMap> = {}, log = silentLogger) {
+  const informer = createInformer(client, CONFIG_MAPS, options, { ...deps, log });
   const changes: Change<ConfigMap>[] = [];
   informer.subscribe((change) => changes.push(change));
   informer.start(forever);
@@ -370,6 +370,18 @@ describe("an informer", () => {
     const { length } = told;
     await clock.advance(60_000);
     expect(told).toHaveLength(length);
+  });
+
+  it("of an optional kind that is not served writes nothing into the log, and a line where it may not be read", async () => {
+    const lines: string[] = [];
+    const write = (message: string): void => void lines.push(message);
+    const log = { ...silentLogger, info: write, warn: write, error: write };
+    for (const code of ["API_NOT_FOUND", "API_FORBIDDEN"] as const) {
+      client.refuseReads = new FleetError(code, "no");
+      await started({ isOptional: () => true }, log);
+      await clock.advance(60_000);
+    }
+    expect(lines).toEqual(["continuing without an unreadable resource"]);
   });
 
   it("of an optional kind syncs without it after repeated errors, and reads it once it is served", async () => {

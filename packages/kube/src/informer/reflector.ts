@@ -184,7 +184,8 @@ export class Reflector<T extends KubeObject> {
     const fields = { resource: this.#of.plural, group: this.#of.group, error: messageOf(error) };
     const note = { ...fields, resumes: this.#resumeFrom !== undefined, failures: at.failures };
     // A server that restarts breaks every watch for a moment; only one that stays away is worth a line, and one is enough.
-    if (at.failures === WARN_AT) this.#deps.log.warn("watch failed, retrying", note);
+    const isExpected = this.#isOptional() && hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN");
+    if (at.failures === WARN_AT && !isExpected) this.#deps.log.warn("watch failed, retrying", note);
     else this.#deps.log.debug("watch ended with an error", note);
     if (hasCode(error, "API_NOT_FOUND")) return "missing";
     return hasCode(error, "API_FORBIDDEN") ? "forbidden" : "failed";
@@ -195,7 +196,9 @@ export class Reflector<T extends KubeObject> {
     this.#isUnreadable = true;
     this.#onUnreadable(error);
     if (this.#hasState || !this.#isOptional()) return;
-    this.#deps.log.info("continuing without an unreadable resource", {
+    // An optional kind that is not installed is as it should be.
+    const level = hasCode(error, "API_NOT_FOUND") ? "debug" : "info";
+    this.#deps.log[level]("continuing without an unreadable resource", {
       resource: this.#of.plural,
       group: this.#of.group,
       error: messageOf(error),
