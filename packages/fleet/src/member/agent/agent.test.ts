@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { MEMBER_CRDS } from "#api/crds.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
@@ -8,6 +11,7 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { AccessHolder } from "./holder.ts";
 import { type HubAccess, isSameHub, readHubSecret, readTokenLife } from "#api/fairlead.dev/hub-secret.ts";
+import { runAgent } from "./agent.ts";
 import { keepToken } from "./token.ts";
 
 const encode = (text: string): string => Buffer.from(text).toString("base64");
@@ -100,5 +104,43 @@ describe("a token", () => {
     expect(asked).toBe(3);
     stop.abort();
     await keeping;
+  });
+});
+
+const ESTABLISHED = {
+  type: "Established",
+  status: "True" as const,
+  reason: "InitialNamesAccepted",
+  message: "",
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+};
+
+describe("an agent without a certificate", () => {
+  it("asks a hub that is back within five seconds, however long it was away, and one that refuses it ever less often", async () => {
+    const clock = new FakeClock();
+    const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
+    const local = new FakeKubeClient(clock);
+    for (const it of MEMBER_CRDS)
+      local.seed(CUSTOM_RESOURCE_DEFINITIONS, { ...it, status: { conditions: [ESTABLISHED] } });
+    local.seed(SECRETS, secret(bootstrap));
+    const asked: number[] = [];
+    let refusal = new FleetError("API_UNAVAILABLE", "connection refused");
+    const hub = new FakeKubeClient(clock);
+    hub.create = () => {
+      asked.push(clock.monotonic());
+      return Promise.reject(refusal);
+    };
+    const stop = new AbortController();
+    const running = runAgent({ local, connectHub: () => hub, deps }, stop.signal);
+    const pauses = async (): Promise<number> => {
+      await clock.advance(3_600_000);
+      const [last = 0, before = 0] = asked.toReversed();
+      return last - before;
+    };
+    expect(await pauses()).toBe(5000);
+    refusal = new FleetError("API_INVALID", "no");
+    expect(await pauses()).toBe(300_000);
+    stop.abort();
+    await running;
   });
 });

@@ -58,6 +58,8 @@ export interface AgentOptions {
 
 /** Between two attempts to take part, growing; a change of the Secret ends the pause. Unit: milliseconds. */
 const RETRY_MS = { min: 1000, max: 300_000 };
+/** The longest of these pauses while the hub does not answer: nothing else finds out that it is back. Unit: milliseconds. */
+const UNREACHABLE_RETRY_MS = 5000;
 
 /**
  * Takes part in the fleet that the Secret `fleet-system/fairlead-hub` names: waits for the Secret, follows its changes,
@@ -95,8 +97,9 @@ export async function runAgent(options: AgentOptions, signal: AbortSignal): Prom
     } catch (error) {
       if (signal.aborted) return;
       deps.log.error("member agent failed, retrying", { error: messageOf(error) });
-      await pause(secrets, retryMs, deps, signal);
-      retryMs = Math.min(RETRY_MS.max, retryMs * 2);
+      const maxMs = hasCode(error, "API_UNAVAILABLE") ? UNREACHABLE_RETRY_MS : RETRY_MS.max;
+      await pause(secrets, Math.min(retryMs, maxMs), deps, signal);
+      retryMs = Math.min(maxMs, retryMs * 2);
     }
   }
 }
