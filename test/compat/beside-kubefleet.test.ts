@@ -89,7 +89,7 @@ beforeAll(async () => {
   west = new OriginalMember(hub.client, "west");
   westAgent = stack.use(new Restartable((stopping) => west.run(stopping)));
   westAgent.start();
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 function run(program: (stopping: AbortSignal) => Promise<void>): void {

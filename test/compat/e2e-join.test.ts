@@ -29,7 +29,7 @@ beforeAll(async () => {
   fleet = await startFleet({ members: MEMBERS });
   cloud.use(giveAddresses(fleet.client("member-1")));
   scene = await Scene.create(fleet, "my-ns");
-}, 60_000);
+});
 afterAll(async () => {
   await cloud.disposeAsync();
   await fleet[Symbol.asyncDispose]();

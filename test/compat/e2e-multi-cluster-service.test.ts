@@ -21,7 +21,7 @@ let count = 0;
 beforeAll(async () => {
   fleet = await startFleet({ members: MEMBERS });
   for (const name of MEMBERS) cloud.use(giveAddresses(fleet.client(name)));
-}, 60_000);
+});
 afterAll(async () => {
   await cloud.disposeAsync();
   await fleet[Symbol.asyncDispose]();

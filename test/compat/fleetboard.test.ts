@@ -38,7 +38,7 @@ const NAME = "nginx-svc.default.svc.fleetboard.local.";
 let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: ["server", "client"], manualImports: ["client"], leaseSeconds: 60 });
-}, 60_000);
+});
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 
 async function kubectl(cluster: string, ...args: readonly string[]): Promise<string> {

@@ -47,4 +47,4 @@ it("the hub places resources by the definitions that KubeFleet installs, and kno
   await using stack = new AsyncDisposableStack();
   for (const it of informers) stack.use(it).start(signal);
   await Promise.all(informers.map((it) => it.synced(signal)));
-}, 60_000);
+});

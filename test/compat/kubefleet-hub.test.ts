@@ -51,7 +51,7 @@ beforeAll(async () => {
     }),
   );
   agent.start();
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 it("joins, applies what is placed, and leaves", async () => {

@@ -39,7 +39,7 @@ beforeAll(async () => {
   const by = { crds: all, fieldManager: "test" };
   await installCrds(client, by, testDeps("test"), AbortSignal.timeout(20_000));
   await client.create(NAMESPACES, { metadata: { name: "work" } });
-}, 60_000);
+});
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
   await server.close();

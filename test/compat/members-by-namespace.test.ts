@@ -30,7 +30,7 @@ let west: OriginalMember;
 beforeAll(async () => {
   world = await startHandMade(HUB_ACCESS);
   ({ hub, east, west } = world);
-}, 60_000);
+});
 afterAll(() => world[Symbol.asyncDispose]());
 
 describe("a hub whose members are the namespaces of their mailboxes", () => {

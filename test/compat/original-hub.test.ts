@@ -79,7 +79,7 @@ beforeAll(async () => {
     }),
   );
   agent.start();
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 const reported = (conditions: readonly Condition[] | undefined, type: string): string => {

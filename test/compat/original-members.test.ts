@@ -49,7 +49,7 @@ beforeAll(async () => {
   old = new OriginalMember(hub(), "old");
   oldAgent = new Restartable((signal) => old.run(signal));
   oldAgent.start();
-}, 60_000);
+});
 afterAll(async () => {
   await oldAgent.stop();
   await fleet[Symbol.asyncDispose]();

@@ -20,7 +20,7 @@ const IN_EAST = { namespace: "fleet-member-east" };
 let world: HandMade;
 beforeAll(async () => {
   world = await startHandMade(ORIGINAL_HUB_NET, { isBesideOthers: true });
-}, 60_000);
+});
 afterAll(() => world[Symbol.asyncDispose]());
 
 const untilAccepted = (name: string) =>

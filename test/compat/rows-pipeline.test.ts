@@ -55,7 +55,7 @@ beforeAll(async () => {
   const isReady = (it: ServiceImport): boolean =>
     it.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true;
   for (const name of ["b", "c"]) await eventuallyOne(fleet.client(name), MCS_SERVICE_IMPORTS, hello, isReady);
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const ON_HUB = [

@@ -36,7 +36,7 @@ beforeAll(async () => {
   await ensureNamespace(fleet.client("c"), "work");
   await deploy(fleet.client("a"), { addresses: ["10.1.0.1", "10.1.0.2"] });
   await deploy(fleet.client("b"), { addresses: ["10.2.0.1"] });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const mcsSlices = (slices: readonly EndpointSlice[]): EndpointSlice[] =>

@@ -123,7 +123,7 @@ beforeAll(async () => {
   );
   agent.start();
   await joinMember();
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 function authority(number: number): CertificatePair {

@@ -41,7 +41,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a"], join: [], clocks: { "hub/apiserver": hubTime } });
   await fleet.agents.get("a")!.stop();
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 function join(waitForAgents: boolean) {

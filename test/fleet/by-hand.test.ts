@@ -55,7 +55,7 @@ beforeAll(async () => {
     metadata: { namespace: "work", name: "hello" },
     spec: { serviceImport: { name: "hello" } },
   });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 async function untilWhole(): Promise<Sight> {

@@ -42,7 +42,7 @@ beforeAll(async () => {
   }
   for (const it of MEMBERS) await rollOut(it, "0.1.0");
   await reported("0.1.0 in 2 members");
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const versionOf = (it: DaemonSet): string =>

@@ -40,7 +40,7 @@ beforeAll(async () => {
     metadata: { namespace: "work", name: "hello" },
     spec: { serviceImport: { name: "hello" } },
   });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const HELD: readonly (readonly [Resource, string])[] = [

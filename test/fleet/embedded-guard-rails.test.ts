@@ -155,4 +155,4 @@ it("starts again while the configuration names a webhook that is gone, and enfor
     },
     { timeout: 20_000 },
   );
-}, 60_000);
+});

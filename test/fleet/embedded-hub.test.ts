@@ -127,14 +127,14 @@ it("is joined by clusters, which use each other's services, and continues where 
   await imported(["10.1.0.1", "10.1.0.2"]);
   const { stdout } = await fairlead("status", "--hub-kubeconfig", kubeconfig);
   expect(stdout).toMatch(/^a +.*\n(.*\n)*b +/m);
-}, 60_000);
+});
 
 it("places resources on members, and runs updates of both kinds", async () => {
   await using client = connect(await loadKubeconfig(kubeconfig), testDeps("embedded"));
   runs = await RunsInProgress.start(client, fleet, MEMBERS);
   const { stdout } = await fairlead("placement", "status", "web", "--kubeconfig", kubeconfig);
   expect(stdout).toMatch(/^a +/m);
-}, 60_000);
+});
 
 // The command that is repeated waits 10 s for the one that was killed: time for the refusals, which need no hub.
 it.concurrent("is left by its fleet for a hub on a cluster by a command, which is killed and repeated, and gets it back", async () => {

@@ -39,7 +39,7 @@ function counting(client: KubeClient): KubeClient {
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "b"], leaseSeconds: 60, wrap: counting });
   await ensureNamespace(fleet.client("b"), "work");
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 /** Resolves once the importer has these addresses of the service, and no other. */

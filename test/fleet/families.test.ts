@@ -16,7 +16,7 @@ beforeAll(async () => {
     members: ["six", "four"],
     serviceRanges: { six: ["fd00:6::/112"], four: ["10.96.0.0/16"] },
   });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 describe("clusters that have no IP family in common", () => {

@@ -29,7 +29,7 @@ beforeAll(async () => {
   await exportBy("mcs", fleet.client("a"));
   sight = watchSight(fleet.client("c"));
   await sight.until((it) => it.imported === "10.1.0.1" && it.derived !== "");
-}, 60_000);
+});
 afterAll(async () => {
   await sight[Symbol.asyncDispose]();
   await fleet[Symbol.asyncDispose]();

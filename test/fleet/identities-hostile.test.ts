@@ -72,7 +72,7 @@ beforeAll(async () => {
   await known(["10.0.0.5 0", "10.1.0.5 a", "10.3.0.5 m"]);
   [asElder, soundOfElder] = await takeOver(ELDER);
   [asM, sound] = await takeOver("m");
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 /** @returns A client with the credential of a member whose agent is stopped, and what that had published. */

@@ -34,7 +34,7 @@ import { rolledOut, sayOfWorkloads } from "../support/workloads.ts";
 let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "b"], join: ["a"] });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const secretKey = objectKey("fleet-system", HUB_SECRET);

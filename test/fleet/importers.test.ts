@@ -30,7 +30,7 @@ beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "b", "c"] });
   for (const name of ["b", "c"]) await ensureNamespace(fleet.client(name), "work");
   await deploy(fleet.client("a"), { addresses: ["10.1.0.1"] });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const allow = (importers: string | null) =>

@@ -62,7 +62,7 @@ beforeAll(async () => {
     subjects: [user],
   });
   await client.create(SERVICE_ACCOUNTS, { metadata: { namespace, name: "default" } });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 afterEach(async () => {
   await workloads?.[Symbol.asyncDispose]();

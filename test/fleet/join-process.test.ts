@@ -16,7 +16,7 @@ beforeAll(async () => {
   fleet = await startFleet({ members: ["a"], join: [] });
   // No agent answers: the join waits.
   await fleet.agents.get("a")!.stop();
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 it.each(["SIGINT", "SIGTERM"] as const)(

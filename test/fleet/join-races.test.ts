@@ -16,7 +16,7 @@ import { eventually } from "../support/waiting.ts";
 let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "b"], join: [] });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const memberKey = (name: string) => objectKey(undefined, name);

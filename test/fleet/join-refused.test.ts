@@ -30,7 +30,7 @@ beforeAll(async () => {
   await fleet
     .client("a")
     .create(SERVICE_ACCOUNTS, { metadata: { namespace: "fleet-system", name: "default" } });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const COMMON: readonly Resource[] = [

@@ -32,7 +32,7 @@ import { eventually, eventuallyOne } from "../support/waiting.ts";
 let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "b"] });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const secretKey = objectKey("fleet-system", HUB_SECRET);

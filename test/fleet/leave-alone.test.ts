@@ -59,7 +59,7 @@ beforeAll(async () => {
   ] as const)
     await a.mergePatch<KubeObject>(of, key, { metadata: { finalizers: [finalizer] } });
   await fleet.hub.server.close();
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 /** @returns What it told. */

@@ -68,7 +68,7 @@ beforeAll(async () => {
   const program = stack.use(connectProgram(configAs(HUB_ACCESS, hub.config), deps));
   const clusterUpgrades = stack.use(createInformer(program, CLUSTER_UPGRADES, {}, deps));
   upgraders = new Upgraders({ client: program, deps }, { clusterUpgrades });
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 const memberBy = (engine: string) =>

@@ -123,7 +123,7 @@ beforeAll(async () => {
   // The programs run already: a sidecar may start later.
   await writeFile(tokenFile, token);
   await chmod(tokenFile, 0o600);
-}, 60_000);
+});
 
 afterAll(() => stack.disposeAsync());
 

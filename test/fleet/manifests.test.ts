@@ -20,7 +20,7 @@ let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a"] });
   for (const namespace of ["work", "default", "demo"]) await ensureNamespace(fleet.client("a"), namespace);
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 function objectsOf(path: string): KubeObject[] {

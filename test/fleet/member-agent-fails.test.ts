@@ -40,7 +40,7 @@ beforeAll(async () => {
     );
   const places = appliesAs("places", subject);
   await fleet.client("a").apply(places.of, places.object, { fieldManager: "test" });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const MEMBER = objectKey(undefined, "a");
@@ -87,7 +87,7 @@ it("a cluster that does not serve AppliedWorks fails to join, takes part in all 
   await local.create(CUSTOM_RESOURCE_DEFINITIONS, APPLIED_WORK_CRD);
   await said("InternalMemberClusterJoined");
   await joined("True");
-}, 60_000);
+});
 
 it("a member that may not delete what it placed fails to leave, and leaves once it may", async () => {
   const [hub, local] = [fleet.client("hub"), fleet.client("a")];
@@ -108,4 +108,4 @@ it("a member that may not delete what it placed fails to leave, and leaves once 
   await local.mergePatch(CLUSTER_ROLES, role, { rules });
   await eventually(hub, MEMBER_CLUSTERS, (all) => all.length === 0);
   fleet.members.get("a")?.asked.forgetRefused("appliedworks");
-}, 60_000);
+});

@@ -47,7 +47,7 @@ beforeAll(async () => {
       status?.resourceUsage?.available?.["cpu"] === "6500m" &&
       status.properties?.["kubernetes-fleet.io/node-count"]?.value === "2",
   );
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 describe("the agent that applies what is placed", () => {

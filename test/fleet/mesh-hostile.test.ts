@@ -91,7 +91,7 @@ beforeAll(async () => {
   const field = (name: string): string => Buffer.from(secret.data?.[name] ?? "", "base64").toString();
   const credentials = fixedCredentials({ certificate: field("tls.crt"), key: field("tls.key") });
   asM = stack.use(connect({ ...fleet.hub.config, credentials }, testDeps("m")));
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 function inView(all: readonly Gateway[]): Gateway[] {

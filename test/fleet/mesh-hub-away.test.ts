@@ -53,7 +53,7 @@ beforeAll(async () => {
       basePort: 31_820,
     });
   }
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 /** Versions of all objects of these kinds. */

@@ -95,7 +95,7 @@ beforeAll(async () => {
   });
   await createProfile(hub(), "p");
   for (const name of ["a", "b"]) await setProfile(hub(), name, "p");
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 describe("a parallel network", () => {

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NODE_AGENTS, NODE_AGENTS_CONDITION } from "@fairlead/fleet/api/fairlead.dev/node-agents.ts";
 import { CLUSTER_MESH_PROFILES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
-import { DNS_SERVERS } from "@fairlead/fleet/api/fairlead.dev/installed.ts";
+import { VERSION } from "@fairlead/base/version.ts";
+import { DNS_SERVERS, MEMBER_AGENT } from "@fairlead/fleet/api/fairlead.dev/installed.ts";
 import { memberManifests } from "@fairlead/fleet/cli/fleet/install/member-manifests.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { MEMBER_ACCESS, MEMBER_NODES_ACCESS } from "@fairlead/fleet/authz/programs.ts";
@@ -39,7 +40,7 @@ beforeAll(async () => {
     await addNode(fleet.client(name), "n1", { address: "192.168.7.1", podCIDR: "10.9.0.0/24" });
   await createProfile(hub(), "site", { version: "0.2.0" });
   for (const name of ["a", "b"]) await setProfile(hub(), name, "site");
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const argsOf = (it: DaemonSet | undefined): readonly string[] =>
@@ -152,6 +153,51 @@ describe("the node agents of a profile", () => {
     await rollOut();
     await reported("Installed", "0.3.0 in 1 members");
     expect(imagesOf(await a().get(DEPLOYMENTS, key))).toEqual(["registry.example/fairlead:0.3.1"]);
+  });
+
+  it("are followed by the member's agent that join installed, and are reported when all its copies run the version", async () => {
+    const key = objectKey(FLEET_SYSTEM_NAMESPACE, MEMBER_AGENT);
+    const manifests = memberManifests({
+      image: `registry.example/fairlead:${VERSION}`,
+      imagePullPolicy: "IfNotPresent",
+      replicas: 2,
+      dns: false,
+      nodes: true,
+    });
+    const agent = manifests.find(({ of, object }) => of === DEPLOYMENTS && keyOf(object) === key)?.object;
+    const copies = (of: number) => ({
+      replicas: 2,
+      updatedReplicas: of,
+      readyReplicas: 2,
+      availableReplicas: 2,
+    });
+    const report = async (updated: number) => {
+      const { metadata } = await a().get(DEPLOYMENTS, key);
+      const status = { observedGeneration: metadata.generation ?? 0, ...copies(updated) };
+      await a().mergePatch(DEPLOYMENTS, key, { status }, { subresource: "status" });
+      // Looked at again with each change of the agents.
+      await a().mergePatch(DAEMON_SETS, KEY, { metadata: { annotations: { updated: String(updated) } } });
+    };
+    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { version: "0.3.3" } });
+    await eventuallyOne(a(), DAEMON_SETS, KEY, (it) => imageOf(it)?.endsWith(":0.3.3") === true);
+    await a().create(DEPLOYMENTS, agent as Deployment);
+    const imageOfAgent = (it: Deployment) => it.spec?.template.spec?.containers[0]?.image;
+    expect(imageOfAgent(await a().get(DEPLOYMENTS, key))).toBe(`registry.example/fairlead:${VERSION}`);
+    await rollOut();
+    await eventuallyOne(
+      a(),
+      DEPLOYMENTS,
+      key,
+      (it) => imageOfAgent(it) === "registry.example/fairlead:0.3.3",
+    );
+    await report(1);
+    await reported("Installing", "a: installing 0.3.3: fairlead member: 1 of 2 pods are updated");
+    await report(2);
+    await reported("Installed", "0.3.3 in 1 members");
+    await a().delete(DEPLOYMENTS, key);
+    await hub().mergePatch(CLUSTER_MESH_PROFILES, PROFILE, { spec: { version: "0.3.0" } });
+    await eventuallyOne(a(), DAEMON_SETS, KEY, (it) => imageOf(it)?.endsWith(":0.3.0") === true);
+    await rollOut();
   });
 
   it("stay as they are when a user has made another DaemonSet, which is named", async () => {

@@ -314,4 +314,4 @@ it("an update run of clusters that waits while the clock of the hub's API server
   expect(Math.abs(movedMs - DAY_MS)).toBeLessThan(3000);
   clocks["hub/apiserver"].aheadMs = 0;
   await endsAfter("jump", WAIT_MS);
-}, 60_000);
+});

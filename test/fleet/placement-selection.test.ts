@@ -94,7 +94,7 @@ beforeAll(async () => {
   const signal = AbortSignal.timeout(30_000);
   await installCrds(hub.client, { crds: PLACEMENT_CRDS, fieldManager: "test" }, testDeps("test"), signal);
   await start();
-}, 60_000);
+});
 afterAll(async () => {
   await stop();
   await hub[Symbol.asyncDispose]();

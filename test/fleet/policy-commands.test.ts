@@ -29,7 +29,7 @@ beforeAll(async () => {
     await setProfile(fleet.client("hub"), name, "p");
     await eventually(client, MESH_NETWORKS, (all) => all.length === 1);
   }
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 it("explains and checks policies by what the members know of each other", async () => {

@@ -30,7 +30,7 @@ beforeAll(async () => {
     metadata: { namespace: "work", name: "hello" },
     spec: { serviceImport: { name: "hello" } },
   });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const withdraw = () =>

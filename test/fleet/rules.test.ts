@@ -48,7 +48,7 @@ let key: ObjectKey;
 
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "b"] });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 beforeEach(async () => {
   count += 1;

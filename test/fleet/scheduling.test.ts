@@ -36,7 +36,7 @@ beforeAll(async () => {
   const running: Hub = await startHub(hub.client, { placement: true }, testDeps("hub"), stop.signal);
   stack.use(running);
   await Promise.all(["a", "b", "c"].map(join));
-}, 60_000);
+});
 afterAll(() => stack.disposeAsync());
 
 async function join(name: string): Promise<void> {

@@ -66,7 +66,7 @@ beforeAll(async () => {
     await client.create(FLEET_SERVICE_EXPORTS, { metadata: { namespace: "work", name: "app", annotations } });
   }
   await ensureNamespace(hub(), "work");
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 const isTrue = (

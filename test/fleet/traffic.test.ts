@@ -46,7 +46,7 @@ const POD: Readonly<Record<Cluster, string>> = { a: "10.1.0.1", b: "10.2.0.1", c
 let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: CLUSTERS });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 /** A service in a separate namespace, exported by each cluster that has annotations. */

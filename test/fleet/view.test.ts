@@ -46,7 +46,7 @@ beforeAll(async () => {
   await deploy(fleet.client("a"), { addresses: ["10.1.0.1"] });
   await exportBy("mcs", fleet.client("a"));
   await Promise.all(["b", "c"].map((name) => untilImported(name, ["10.1.0.1"])));
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 /** Counts how often an imported slice of a member vanished, until disposed. */

@@ -59,7 +59,7 @@ beforeAll(async () => {
       expect(await refusal(create(CLUSTER_RESOURCE_OVERRIDES, "x", override(), true))).toContain("first"),
     { timeout: 20_000 },
   );
-}, 60_000);
+});
 afterAll(async () => {
   stop.abort();
   keeping.abort();

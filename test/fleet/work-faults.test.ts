@@ -48,7 +48,7 @@ let bench: WorkBench;
 beforeAll(async () => {
   bench = await startWorkBench();
   await ensureNamespace(bench.member.client, "n");
-}, 60_000);
+});
 afterEach(() => bench.stop());
 afterAll(() => bench[Symbol.asyncDispose]());
 

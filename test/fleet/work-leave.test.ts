@@ -13,7 +13,7 @@ import { configMap, eventuallyWork, isApplied, namespace, workOf } from "../supp
 let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a", "b", "c"], placement: true });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 it("a member applies its Works, deletes what they have no longer, and leaves the rest when it leaves the fleet", async () => {

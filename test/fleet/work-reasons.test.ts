@@ -32,7 +32,7 @@ let restore = false;
 beforeAll(async () => {
   bench = await startWorkBench();
   await ensureNamespace(bench.member.client, "n");
-}, 60_000);
+});
 afterEach(async () => {
   if (restore) await bench.restart();
   restore = false;

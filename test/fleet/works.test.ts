@@ -38,7 +38,7 @@ const DAY_MS = 86_400_000;
 let bench: WorkBench;
 beforeAll(async () => {
   bench = await startWorkBench();
-}, 60_000);
+});
 afterAll(() => bench[Symbol.asyncDispose]());
 
 const eventuallyAbsent = (client: KubeClient, of: Resource, key: ObjectKey): Promise<unknown> =>

@@ -133,7 +133,7 @@ async function untilAllIsWell(members: readonly string[] = MEMBERS): Promise<voi
 
 beforeAll(async () => {
   fleet = await startFleet({ members: MEMBERS });
-}, 60_000);
+});
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 describe("services that clusters export, change, unexport and export again", () => {

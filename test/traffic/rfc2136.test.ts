@@ -40,7 +40,7 @@ beforeAll(async () => {
   client.seed(NAMESPACES, { metadata: { name: "kube-system" } });
   bind = await startBind(ZONE);
   provider = await create();
-}, 60_000);
+});
 afterAll(() => bind?.[Symbol.asyncDispose]());
 
 /** Remembers the last request, so that it can be repeated as time advances. */

@@ -125,4 +125,4 @@ it("no request causes an internal error, and every rejection is a Status, except
     { numRuns: 2000, endOnFailure: true },
   );
   expect((await test.call("GET", "/readyz")).text).toBe("ok");
-}, 60_000);
+});

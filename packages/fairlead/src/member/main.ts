@@ -2,6 +2,7 @@ import { compileHealth } from "./health.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { collect } from "@fairlead/base/program/flags.ts";
 import { Command, Option } from "@commander-js/extra-typings";
+import { checkPermissionsGranted, PERMISSIONS_VARIABLE } from "@fairlead/fleet/authz/digest.ts";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
 import { StartupTaints } from "@fairlead/fleet/member/startup-taint/startup-taints.ts";
@@ -86,6 +87,11 @@ function addAgent(member: Command): void {
     .option(...READY_FD_FLAG)
     .action((flags) =>
       runProgram("member", flags, async ({ signal, log, ready }) => {
+        checkPermissionsGranted(process.env[PERMISSIONS_VARIABLE], {
+          installsNodes: flags.nodeImage !== undefined,
+          setsTaints: flags.startupTaint,
+          places: flags.placement,
+        });
         const { deps, metrics, health } = createManagerParts(log, flags);
         await using stack = new AsyncDisposableStack();
         const config = await clusterConfig(flags.kubeconfig, deps);

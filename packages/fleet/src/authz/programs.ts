@@ -11,7 +11,7 @@ import {
 } from "@fairlead/kube/api/certificates/v1/types.ts";
 import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { DAEMON_SETS, DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
-import { DNS_SERVERS } from "#api/fairlead.dev/installed.ts";
+import { DNS_SERVERS, MEMBER_AGENT } from "#api/fairlead.dev/installed.ts";
 import { CRON_JOBS, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import {
@@ -327,8 +327,8 @@ export const MEMBER_NODES_ACCESS: ProgramAccess = {
     allow(DAEMON_SETS, ["create", "patch", "delete"], { names: [NODE_AGENTS] }),
     // Why one does not run.
     allow(PODS, ["list"]),
-    // They are upgraded with the node agents.
-    allow(DEPLOYMENTS, ["get", "patch"], { names: [DNS_SERVERS] }),
+    // They are upgraded with the node agents; the agent itself is the last.
+    allow(DEPLOYMENTS, ["get", "patch"], { names: [DNS_SERVERS, MEMBER_AGENT] }),
   ],
 };
 

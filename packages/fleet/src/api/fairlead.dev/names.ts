@@ -140,6 +140,8 @@ export const ACTIVE_CONDITION = "fairlead.dev/Active";
 
 /** On the Leases of hub and members: the version of the program that renews it. */
 export const VERSION_ANNOTATION = "fairlead.dev/version";
+/** On the Deployment of a member's agent: the image that it ran before an update run gave it another one. */
+export const UPGRADED_FROM_ANNOTATION = "fairlead.dev/upgraded-from";
 /** On the Lease of the hub: "0.1.0 for Kubernetes 1.25-1.36", of the version that renews it. */
 export const HUB_SUPPORT_ANNOTATION = "fairlead.dev/hub-support";
 /** On the Lease of the hub: the releases of `fairlead node` that it knows, "0.1 for Kubernetes 1.25-1.36, …". */

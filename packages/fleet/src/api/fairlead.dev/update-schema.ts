@@ -171,7 +171,7 @@ export const CLUSTER_UPDATE = object(
       {
         "type!": oneOf(
           UPGRADE_TYPES,
-          '"Full": control plane, nodes and node images. "ControlPlaneOnly" and "NodeImageOnly": one of them. "Components": fairlead node, and fairlead dns, in members of ClusterMeshProfiles.',
+          '"Full": control plane, nodes and node images. "ControlPlaneOnly" and "NodeImageOnly": one of them. "Components": fairlead node, and the fairlead dns and fairlead member that join installed, in members of ClusterMeshProfiles.',
         ),
         kubernetesVersion: text('Such as "1.33.4". Of Full and ControlPlaneOnly.', KUBERNETES_VERSION),
         componentsVersion: text("A release of Fairlead. Of Components.", COMPONENTS_VERSION),

@@ -6,6 +6,10 @@ import { CHECKS, DONE, type Finding, type Result } from "./probes.ts";
 
 /** The results of one cluster, from what its probe printed. Pure. */
 
+interface EndedPod {
+  readonly status?: Pod["status"];
+}
+
 const STATUSES = ["passed", "failed", "skipped"];
 
 /**
@@ -13,15 +17,15 @@ const STATUSES = ["passed", "failed", "skipped"];
  *
  * @throws {Error} if the program did not come to its end.
  */
-export function parseFindings(log: string, pod: Pick<Pod, "status"> = {}): readonly Finding[] {
+export function parseFindings(log: string, { status }: EndedPod = {}): readonly Finding[] {
   const lines = log.split("\n").filter((it) => it !== "");
   if (lines.at(-1) !== DONE)
-    throw new Error(`it ended early${endOf(pod)}; last line: ${lines.at(-1) ?? "none"}`);
+    throw new Error(`it ended early${endOf(status)}; last line: ${lines.at(-1) ?? "none"}`);
   return lines.slice(0, -1).flatMap((line) => parseFinding(line) ?? []);
 }
 
 /** The reason that the kubelet gives: a pod that was killed may have printed nothing. */
-function endOf({ status }: Pick<Pod, "status">): string {
+function endOf(status: Pod["status"]): string {
   const ended = status?.containerStatuses?.flatMap(({ state }) => state?.terminated ?? []).at(0);
   const told = [
     [status?.reason, status?.message],

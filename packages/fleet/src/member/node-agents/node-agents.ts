@@ -3,6 +3,7 @@ import { NODE_AGENTS, NODE_AGENTS_SELECTOR } from "#api/fairlead.dev/node-agents
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { isOwn, nodeDaemonSet, type WantedAgents } from "#domain/node-daemon-set.ts";
 import { isReady } from "#domain/pods.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -17,8 +18,15 @@ import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
-import { upgradeDns } from "./dns.ts";
-import { type AgentsInstall, type AgentsPlan, describeAgents, failed, planAgents } from "./plan.ts";
+import {
+  type AgentsInstall,
+  type AgentsPlan,
+  describeAgents,
+  describeOwn,
+  failed,
+  planAgents,
+} from "./plan.ts";
+import { upgradeDns, upgradeOwn } from "./programs.ts";
 
 const KEY = objectKey(FLEET_SYSTEM_NAMESPACE, NODE_AGENTS);
 
@@ -111,9 +119,8 @@ export class NodeAgents {
       events,
       signal,
     });
-    const result = await this.#follow(local, current, plan.wanted, signal);
     if (!plan.wanted.isRemoving) await upgradeDns(local, plan.wanted.image, signal);
-    return result;
+    return this.#follow(local, current, plan.wanted, signal);
   }
 
   async #follow(
@@ -123,9 +130,14 @@ export class NodeAgents {
     signal: AbortSignal,
   ): Promise<ReconcileResult | void> {
     const soon = describeAgents(current, wanted, []);
-    if (soon.status === "True") return this.#report(soon);
-    this.#report(describeAgents(current, wanted, await unreadyPods(local, signal)));
-    return { requeueAfterMs: LOOK_MS };
+    if (soon.status !== "True") {
+      this.#report(describeAgents(current, wanted, await unreadyPods(local, signal)));
+      return { requeueAfterMs: LOOK_MS };
+    }
+    // The last one: a copy of this program that has been replaced reports nothing any more.
+    const own = await upgradeOwn(local, { image: wanted.image, version: VERSION }, signal);
+    this.#report(own.lacking === undefined ? soon : describeOwn(wanted, own.lacking, own.problems));
+    return own.lacking === undefined ? undefined : { requeueAfterMs: LOOK_MS };
   }
 
   #report(condition: NewCondition | undefined): void {

@@ -93,6 +93,18 @@ export function describeAgents(
   return failed(problems.length > 0 ? "NodesNotReady" : progress, message.slice(0, MOST_TEXT));
 }
 
+/** The report while the copies of the member's own program have yet to run the version that the node agents run. */
+export function describeOwn(
+  { image }: WantedAgents,
+  lacking: string,
+  problems: readonly string[],
+): NewCondition {
+  const version = image.slice(image.lastIndexOf(":") + 1);
+  const shown = problems.slice(0, MOST_PROBLEMS).map((it) => it.slice(0, MOST_CAUSE));
+  const message = [`installing ${version}: fairlead member: ${lacking}`, ...shown].join("; ");
+  return failed(problems.length > 0 ? "NodesNotReady" : "Installing", message.slice(0, MOST_TEXT));
+}
+
 function isSent(
   daemonSet: DaemonSet | undefined,
   { image, isRemoving }: WantedAgents,

@@ -1,3 +1,4 @@
+import { VERSION } from "@fairlead/base/version.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import type { PodAffinityTerm } from "@fairlead/kube/api/core/v1/affinity.ts";
 import { DEPLOYMENTS, type Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
@@ -17,6 +18,7 @@ import {
   VALIDATING_ADMISSION_POLICY_BINDINGS,
 } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { appliesAs, EVERYTHING } from "#authz/applied.ts";
+import { PERMISSIONS_VARIABLE, permissionsDigest } from "#authz/digest.ts";
 import { accessManifests, type Manifest } from "#authz/manifests.ts";
 import {
   DNS_ACCESS,
@@ -80,6 +82,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
     ],
     ports: [{ name: "metrics", containerPort: 8080 }],
     readySeconds: 5,
+    env: permissionsOf(install),
     // It takes the taint off, also off its own node.
     ...(install.startupTaint === true
       ? { tolerations: [{ key: STARTUP_TAINT, operator: "Exists" as const }] }
@@ -171,6 +174,19 @@ interface Program {
   readonly readySeconds: number;
   readonly resources: NonNullable<Container["resources"]>;
   readonly tolerations?: Toleration[];
+  readonly env?: NonNullable<Container["env"]>;
+}
+
+/** Permissions that are granted here, for an agent of another release. Those of another release than this one are not known. */
+function permissionsOf({
+  image,
+  nodes,
+  startupTaint,
+  placementRole,
+}: MemberInstall): NonNullable<Container["env"]> {
+  if (nodes !== true || !image.endsWith(`:${VERSION}`)) return [];
+  const tasks = { installsNodes: true, setsTaints: startupTaint === true, places: placementRole !== null };
+  return [{ name: PERMISSIONS_VARIABLE, value: permissionsDigest(tasks) }];
 }
 
 function selectorOf(component: string): Record<string, string> {
@@ -201,13 +217,14 @@ function access(program: ProgramAccess, account: string, name: string, component
 }
 
 function deploymentOf(install: MemberInstall, of: Program): Deployment {
-  const { name, component, account, args, ports, readySeconds, resources, tolerations } = of;
+  const { name, component, account, args, ports, readySeconds, resources, tolerations, env = [] } = of;
   const health = (path: string, more: Probe): Probe => ({ httpGet: { path, port: "metrics" }, ...more });
   const container: Container = {
     name: component,
     image: install.image,
     imagePullPolicy: install.imagePullPolicy,
     args,
+    ...(env.length === 0 ? {} : { env }),
     ports,
     startupProbe: health("/healthz", { periodSeconds: 1, failureThreshold: 60 }),
     livenessProbe: health("/healthz", { periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 }),

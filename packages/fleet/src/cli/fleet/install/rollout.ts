@@ -1,30 +1,15 @@
-import { type Deployment, DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { EVENTS, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
+import { lackingOf } from "#domain/deployment.ts";
 import { isReady, lastWarning, whyNotRunning } from "#domain/pods.ts";
 import type { Side } from "../steps.ts";
 
 /** Whether an installed Deployment is rolled out, and why not. */
-
-const NOTHING = { observedGeneration: 0, replicas: 0, updatedReplicas: 0, availableReplicas: 0 };
-
-/** What a Deployment lacks to be rolled out; undefined if it is rolled out. Same rules as `kubectl rollout status`. */
-export function lacking(deployment: Deployment | undefined): string | undefined {
-  if (deployment === undefined) return "it was deleted";
-  const { metadata, spec, status } = deployment;
-  const wanted = spec?.replicas ?? 1;
-  const { observedGeneration, replicas, updatedReplicas, availableReplicas } = { ...NOTHING, ...status };
-  if (observedGeneration < (metadata.generation ?? 0))
-    return "its latest generation is not observed; check that the cluster's kube-controller-manager runs";
-  if (updatedReplicas < wanted) return `${updatedReplicas} of ${wanted} pods are updated`;
-  if (replicas > updatedReplicas) return `${replicas - updatedReplicas} old pods are still there`;
-  if (availableReplicas < wanted) return `${availableReplicas} of ${wanted} pods are ready`;
-  return undefined;
-}
 
 /** @throws {FleetError} `TIMED_OUT` with what is not ready and why. */
 export async function awaitRollout(
@@ -39,7 +24,13 @@ export async function awaitRollout(
   try {
     await waitFor(
       side.client,
-      { of, key, timeoutMs, until: (it) => lacking(it) === undefined, message: (it) => lacking(it) ?? "" },
+      {
+        of,
+        key,
+        timeoutMs,
+        until: (it) => lackingOf(it) === undefined,
+        message: (it) => lackingOf(it) ?? "",
+      },
       deps,
       signal,
     );

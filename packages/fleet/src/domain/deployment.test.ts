@@ -2,8 +2,8 @@ import { defined } from "@fairlead/base/defined.ts";
 import { describe, expect, it } from "vitest";
 import type { Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { CoreEvent, Pod } from "@fairlead/kube/api/core/v1/types.ts";
-import { lastWarning, whyNotRunning } from "#domain/pods.ts";
-import { lacking } from "./rollout.ts";
+import { lackingOf } from "./deployment.ts";
+import { lastWarning, whyNotRunning } from "./pods.ts";
 
 function deployment(status: Deployment["status"], replicas = 2): Deployment {
   const template = { metadata: {}, spec: { containers: [] } };
@@ -18,8 +18,8 @@ describe("a Deployment", () => {
   const done = { observedGeneration: 3, replicas: 2, updatedReplicas: 2, availableReplicas: 2 };
 
   it("is rolled out when all its pods are updated and available, and no old pod is left", () => {
-    expect(lacking(deployment(done))).toBeUndefined();
-    expect(lacking(deployment({ observedGeneration: 3 }, 0))).toBeUndefined();
+    expect(lackingOf(deployment(done))).toBeUndefined();
+    expect(lackingOf(deployment({ observedGeneration: 3 }, 0))).toBeUndefined();
   });
 
   it.each([
@@ -29,11 +29,11 @@ describe("a Deployment", () => {
     ["old pods are left", { ...done, replicas: 3 }, /^1 old pods/],
     ["pods are not ready", { ...done, availableReplicas: 0 }, /^0 of 2 pods are ready/],
   ])("is not rolled out while %s", (_, status, why) => {
-    expect(lacking(deployment(status))).toMatch(why);
+    expect(lackingOf(deployment(status))).toMatch(why);
   });
 
   it("is not rolled out if it was deleted", () => {
-    expect(lacking(undefined)).toBe("it was deleted");
+    expect(lackingOf(undefined)).toBe("it was deleted");
   });
 });
 
