@@ -28,12 +28,10 @@ import { planExposed, planPods } from "./exposure.ts";
 import { HostMonitor } from "./host-monitor.ts";
 import { createNodeInformers, type NodeInformers, nodeSources, zoneOf } from "./informers.ts";
 import { type Attached, Attachments } from "./attachments.ts";
-import { EchoProbes, type EchoState } from "./echo-probes.ts";
-import { planFleetNetwork, TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
-import { planHostEnd } from "./host-link.ts";
+import { EchoProbes } from "./echo-probes.ts";
+import { TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
 import { FleetKernel } from "./kernel.ts";
 import { publicKeysOf } from "./keys.ts";
-import type { NodeKeys } from "./devices.ts";
 import { untilOnlyAgent } from "./only-agent.ts";
 import { createNodeMeters, type NodeFigures, nodeFigures } from "./node-meters.ts";
 import { PathReporter, type Reported } from "./path-reporter.ts";
@@ -46,7 +44,8 @@ import {
   withAllocations,
 } from "./state.ts";
 import { renderFleetTable } from "./table.ts";
-import { bytesOf, type TunnelState, Tunnels } from "./tunnels.ts";
+import { bytesOf, Tunnels } from "./tunnels.ts";
+import { Ways } from "./ways.ts";
 
 export interface NodeAgentOptions {
   readonly client: KubeClient;
@@ -88,6 +87,7 @@ class NodeAgent implements NodeAgentComponent {
   readonly #kernel: FleetKernel;
   readonly #tunnels: Tunnels;
   readonly #probes: EchoProbes;
+  readonly #ways: Ways;
   readonly #attachments: Attachments;
   readonly #virtualIPs: VirtualIPs;
   readonly #policies: NodePolicies;
@@ -125,12 +125,16 @@ class NodeAgent implements NodeAgentComponent {
         ...deps,
         fleetNetns,
         onChange: (target, hasDied) => {
-          if (hasDied) this.#tunnels.suspect(target);
+          if (hasDied) {
+            this.#tunnels.suspect(target);
+            this.#ways.died();
+          }
           this.#controller.enqueue(this.#key);
         },
         bytes: () => this.#bytesOfTunnels(),
       }),
     );
+    this.#ways = new Ways({ nodeName, kernel: this.#kernel, probes: this.#probes, ...deps });
     const { mcsImports: serviceImports, slices } = this.#informers;
     this.#virtualIPs = this.#stack.use(new VirtualIPs({ serviceImports, slices, fleetNetns, deps }));
     this.#policies = new NodePolicies({ ...options, ...this.#informers });
@@ -196,6 +200,7 @@ class NodeAgent implements NodeAgentComponent {
     const { nodeName, deps } = this.#options;
     const state = readState(this.#informers, nodeName);
     if (state === undefined) return this.#leave(signal);
+    await this.#ways.leaveDead(state, signal);
     const now = deps.clock.monotonic();
     if (now - this.#comparedAtMs >= COMPARE_MS) this.#doubt();
     try {
@@ -212,7 +217,7 @@ class NodeAgent implements NodeAgentComponent {
       const keys = await this.#tunnels.loadKeys(state.network.keyEpoch);
       const status = { allocations: [...reachable], keys: publicKeysOf(keys) };
       const recording = Promise.allSettled([this.#recordStatus(state, status, signal)]);
-      await this.#applyWays(state, keys, signal);
+      await this.#ways.apply(state, await this.#tunnels.apply(state, keys, signal), signal);
       const figures = { allocations, attached, exhausted, exposed: this.#exposedPorts };
       this.#figures = nodeFigures(state.block.spec, figures);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
@@ -251,17 +256,10 @@ class NodeAgent implements NodeAgentComponent {
     return attached;
   }
 
-  /** The ways to other nodes and members. */
-  async #applyWays(state: NodeState, keys: NodeKeys, signal: AbortSignal): Promise<void> {
-    const tunnels = await this.#tunnels.apply(state, keys, signal);
-    if (tunnels.isNew) this.#kernel.doubtNetwork();
-    await this.#applyNetwork(state, tunnels, signal);
-  }
-
   /** The cluster is in no parallel network, or this node has no block of it any more: nothing of it stays. */
   async #leave(signal: AbortSignal): Promise<void> {
     if (!(await isNetns(this.#options.fleetNetns))) return;
-    this.#probes.update([], "");
+    this.#ways.leave();
     this.#figures = undefined;
     await this.#virtualIPs.stop();
     await this.#attachments.removeAll(signal);
@@ -347,15 +345,6 @@ class NodeAgent implements NodeAgentComponent {
       });
       return reason === undefined || uid === undefined ? [] : [uid];
     });
-  }
-
-  async #applyNetwork(state: NodeState, tunnels: TunnelState, signal: AbortSignal): Promise<void> {
-    const { nodeName } = this.#options;
-    const stateOf = (target: string): EchoState => this.#probes.stateOf(target);
-    const { network, targets } = planFleetNetwork({ ...tunnels, nodeName, state, stateOf });
-    const { ipv4, ipv6 } = state.network;
-    await this.#kernel.applyNetwork(planHostEnd({ nodeName, ipv4, ipv6 }), network, tunnels.devices, signal);
-    this.#probes.update(targets, nodeAddress(state.block.spec.ipv4[0] ?? ""));
   }
 
   async #applyTable(

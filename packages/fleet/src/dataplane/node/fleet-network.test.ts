@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { AddressBlock, Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
 import { planPairs } from "./devices.ts";
-import { planFleetNetwork } from "./fleet-network.ts";
+import { type FleetNetworkView, planFleetNetwork } from "./fleet-network.ts";
 import { planNodePeers } from "./node-peers.ts";
 import type { NodeState } from "./state.ts";
+import { Ways } from "./ways.ts";
 
 function block(cluster: string, second: number, node?: number): AddressBlock["spec"] {
   const at = node === undefined ? `${second * 8}.0/21` : `${second * 8 + node}.0/24`;
@@ -38,12 +40,12 @@ const KEYS = new Map([
 ]);
 
 /** Member `a` has four nodes, of which the first two are gateways; member `b` has two gateways. */
-function plan(
+function viewOf(
   at: number,
   alive: readonly string[],
   epochs: readonly number[] = [1],
   mtus: ReadonlyMap<string, number> = new Map(),
-) {
+): FleetNetworkView {
   const remotes = [0, 1].map((it) => gateway("b", 1, it, epochs));
   const state: NodeState = {
     network: {
@@ -79,14 +81,18 @@ function plan(
     isAnswering: alive.includes(it) || alive.includes(`${it}?`),
     mtu: mtus.get(it),
   });
-  return planFleetNetwork({
+  return {
     nodeName: `a-${at}`,
     state,
     pairs,
     stateOf,
     peers: planNodePeers(state, KEYS),
     endpoints: new Map([["b/0/1", "198.51.100.1:31820"]]),
-  });
+  };
+}
+
+function plan(...of: Parameters<typeof viewOf>) {
+  return planFleetNetwork(viewOf(...of));
 }
 
 /** The devices by which a member is reached, or would be without the routes that the kernel prefers. */
@@ -207,5 +213,70 @@ describe("the network of a node's namespace fleet", () => {
       "fl-wg01",
       "fl-wg11",
     ]);
+  });
+});
+
+describe("a way that ceases to answer", () => {
+  const SIGNAL = AbortSignal.timeout(60_000);
+  const both = ["tunnel/b/0/1", "tunnel/b/1/1"];
+
+  /** A gateway with two living tunnels, of which the first one may die. */
+  async function started() {
+    const applied: ReturnType<typeof planFleetNetwork>["network"][] = [];
+    const alive = new Set(both);
+    const { state, pairs, peers, endpoints } = viewOf(0, both);
+    const faults = { isDeviceGone: false };
+    const ways = new Ways({
+      nodeName: "a-0",
+      log: silentLogger,
+      kernel: {
+        applyNetwork(_host, network) {
+          applied.push(network);
+          return Promise.resolve();
+        },
+        changeNetwork(network) {
+          if (faults.isDeviceGone) return Promise.reject(new Error("Cannot find device"));
+          applied.push(network);
+          return Promise.resolve();
+        },
+        doubtNetwork() {},
+      },
+      probes: {
+        update() {},
+        stateOf: (it) => {
+          const isAlive = alive.has(it);
+          return { isAlive, isAnswering: isAlive, rttMs: 1, loss: 0, mtu: undefined };
+        },
+      },
+    });
+    const devices = [...pairs, ...peers].map((it) => it.device);
+    await ways.apply(state, { pairs, peers, endpoints, devices, isNew: true }, SIGNAL);
+    const die = (): void => {
+      alive.delete("tunnel/b/0/1");
+      ways.died();
+    };
+    return { ways, state, applied, die, faults };
+  }
+
+  it("is left before the rest of a pass, and only then", async () => {
+    const { ways, state, applied, die } = await started();
+    await ways.leaveDead(state, SIGNAL);
+    expect(applied).toHaveLength(1);
+    die();
+    await ways.leaveDead(state, SIGNAL);
+    await ways.leaveDead(state, SIGNAL);
+    expect(applied).toHaveLength(2);
+    const hopTo = (at: number) =>
+      applied[at]?.routes.find((it) => it.to === "10.112.8.0/21" && it.metric === undefined)?.nextHop;
+    expect(applied[0]?.nextHopGroups?.map((it) => it.id)).toContain(hopTo(0));
+    expect(applied[1]?.nextHops?.find((it) => it.id === hopTo(1))?.device).toBe("fl-wg11");
+  });
+
+  it("is left by the whole pass when its device is gone, too", async () => {
+    const { ways, state, applied, die, faults } = await started();
+    die();
+    faults.isDeviceGone = true;
+    await ways.leaveDead(state, SIGNAL);
+    expect(applied).toHaveLength(1);
   });
 });

@@ -1,7 +1,7 @@
 import { exec } from "@fairlead/base/exec.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { applyNetwork, deleteDevice, runIpLines } from "@fairlead/os/iproute/driver.ts";
-import type { NetworkState } from "@fairlead/os/iproute/state.ts";
+import { diffNetwork, type NetworkState } from "@fairlead/os/iproute/state.ts";
 import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
@@ -12,6 +12,12 @@ import { createHostLink, raiseLink } from "./host-link.ts";
 import { HOST_TABLE, renderHostTable } from "./host-table.ts";
 import { HOST_DEVICE, NODE_DEVICE } from "./names.ts";
 import { FLEET_TABLE } from "./table.ts";
+
+interface AppliedNetwork {
+  readonly network: NetworkState;
+  /** WireGuard devices. */
+  readonly tunnels: readonly string[];
+}
 
 export interface KernelOptions {
   readonly nodeName: string;
@@ -47,8 +53,9 @@ export class FleetKernel {
   readonly #options: KernelOptions;
   #isNamespaceReady = false;
   #isVxlanGone = false;
-  /** What was applied last. */
-  #network: unknown;
+  /** What was applied last, in `fleet` and in the node's own namespace. */
+  #network: AppliedNetwork | undefined;
+  #host: NetworkState | undefined;
   #table: NftTable | undefined;
 
   constructor(options: KernelOptions) {
@@ -58,6 +65,7 @@ export class FleetKernel {
   doubt(): void {
     this.#isNamespaceReady = false;
     this.doubtNetwork();
+    this.#host = undefined;
     this.#table = undefined;
   }
 
@@ -78,21 +86,32 @@ export class FleetKernel {
     tunnels: readonly string[],
     signal: AbortSignal,
   ): Promise<void> {
-    const wanted = { host, network, tunnels };
-    if (sameJson(this.#network, wanted)) return;
-    this.#network = undefined;
-    const netns = this.#options.fleetNetns;
-    await applyNetwork([NODE_DEVICE, ...tunnels], network, {
-      netns,
-      signal,
-      nextHopIds: NEXT_HOP_IDS,
-      rulePriorities: RULE_PRIORITIES,
-    });
+    const wanted = { network, tunnels };
+    if (!sameJson(this.#network, wanted)) {
+      this.#network = undefined;
+      await applyNetwork([NODE_DEVICE, ...tunnels], network, {
+        netns: this.#options.fleetNetns,
+        signal,
+        nextHopIds: NEXT_HOP_IDS,
+        rulePriorities: RULE_PRIORITIES,
+      });
+      this.#network = wanted;
+    }
+    if (sameJson(this.#host, host)) return;
+    this.#host = undefined;
     // Before there are routes to `fleet`.
     const prefixes = host.routes.map((it) => it.to);
     await this.#applyHostTable(renderHostTable(prefixes), signal);
     await applyNetwork([HOST_DEVICE], host, { signal });
-    this.#network = wanted;
+    this.#host = host;
+  }
+
+  /** Turns the network that was applied last into this one, without a look at the kernel: the next pass compares both. */
+  async changeNetwork(network: NetworkState, signal: AbortSignal): Promise<void> {
+    const before = this.#network?.network;
+    if (before === undefined) return;
+    this.#network = undefined;
+    await runIpLines(diffNetwork(before, network), { netns: this.#options.fleetNetns, signal });
   }
 
   async applyTable(table: NftTable, signal: AbortSignal): Promise<void> {

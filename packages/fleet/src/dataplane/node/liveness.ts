@@ -16,8 +16,8 @@ const MEMORY_MS = 300_000;
 /** How long it has to answer then before it counts as alive, after each death twice as long, and at most. Unit: milliseconds. */
 const FIRST_HOLD_MS = 2000;
 const LONGEST_HOLD_MS = 60_000;
-/** A time step that counts in full at most: that of a turn that is a little late. Unit: milliseconds. */
-const LONGEST_STEP_MS = 1.5 * PROBE_MS;
+/** A time step that counts in full at most: that of a turn that is a little late. Two of them end nothing. Unit: milliseconds. */
+const LONGEST_STEP_MS = DEAD_MS / 2;
 
 /**
  * Time in which the program had processor time. A turn that begins late has not read the answers that wait in the socket, so that its

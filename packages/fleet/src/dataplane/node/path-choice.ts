@@ -2,9 +2,12 @@ import type { UdpEndpoint } from "../control/datagram.ts";
 
 /** Which way the datagrams of a tunnel take. Pure. */
 
-/** Probes of a path in use: so often, and so long after the first of three without an answer it is dead. Unit: milliseconds. */
-export const PROBE_MS = 250;
-export const DEAD_MS = 3 * PROBE_MS;
+/**
+ * Probes of a path in use: so often, and so long after the first of three without an answer it is dead. The third one has the round trip and half an
+ * interval, so that the next turn finds it: packets are lost for 0.8 s at most, of which the first interval is that before the first probe. Unit: milliseconds.
+ */
+export const PROBE_MS = 200;
+export const DEAD_MS = 2.5 * PROBE_MS;
 /** A slow path makes its failure known later, by so much at most. Unit: milliseconds. */
 const LONGEST_RTT_MS = 2000;
 /** A direct path is used after so many answers in a row, and not within so long after it failed. */
@@ -57,7 +60,7 @@ export function choosePath({ nowMs, direct, relay, tcp, current }: PathView): Ch
 
 export function isLivingPath({ silentSinceMs, rttMs }: DirectPath, nowMs: number): boolean {
   if (silentSinceMs === undefined) return true;
-  const slowMs = Math.max(0, Math.min(rttMs, LONGEST_RTT_MS) - PROBE_MS);
+  const slowMs = Math.max(0, Math.min(rttMs, LONGEST_RTT_MS) - PROBE_MS / 2);
   return nowMs - silentSinceMs < DEAD_MS + slowMs;
 }
 

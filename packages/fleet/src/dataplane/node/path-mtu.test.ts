@@ -14,7 +14,7 @@ interface Turn {
   readonly isUsed?: boolean;
 }
 
-/** Turns of 250 ms. */
+/** Turns of 200 ms. */
 class Run {
   readonly path = new PathMtu(MAX);
   #nowMs = 0;

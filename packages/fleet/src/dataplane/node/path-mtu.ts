@@ -1,4 +1,4 @@
-import { DEAD_MS, PROBE_MS } from "./path-choice.ts";
+import { PROBE_MS } from "./path-choice.ts";
 
 /**
  * Which packets pass a tunnel, found by echo requests of chosen size that no one fragments; their answers are as large, so both directions
@@ -18,7 +18,7 @@ const SEARCH_TURNS = 3;
 /** How often it is searched for a larger size. Unit: milliseconds. */
 const GROW_MS = 10_000;
 /** An answer that is later than this is missing. Unit: milliseconds. */
-const PATIENCE_MS = DEAD_MS / 2;
+const PATIENCE_MS = 1.5 * PROBE_MS;
 
 interface Search {
   turns: number;

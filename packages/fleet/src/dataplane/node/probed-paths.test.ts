@@ -79,7 +79,7 @@ describe("a direct path", () => {
     expect(paths.list()).toMatchObject([{ endpoint: NEAR, answers: STABLE_ANSWERS }]);
   });
 
-  it("that carries traffic is probed every 250 ms, spare and idle ones every two seconds", () => {
+  it("that carries traffic is probed every 200 ms, spare and idle ones every two seconds", () => {
     used = NEAR;
     turn(IDLE_PROBE_MS);
     const probes = turn(10 * IDLE_PROBE_MS);
@@ -94,7 +94,7 @@ describe("a direct path", () => {
     turn(IDLE_PROBE_MS);
     living = [];
     const probes = turn(IDLE_PROBE_MS + DEAD_MS + 2 * PROBE_MS).filter((it) => it.address === NEAR.address);
-    expect(probes.map((it) => it.atMs - (probes[0]?.atMs ?? 0)).slice(0, 3)).toEqual([0, 250, 500]);
+    expect(probes.map((it) => it.atMs - (probes[0]?.atMs ?? 0)).slice(0, 3)).toEqual([0, 200, 400]);
     expect(paths.list().map((it) => it.answers)).toEqual([0, 0]);
   });
 

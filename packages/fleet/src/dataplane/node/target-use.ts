@@ -30,9 +30,9 @@ const LOOK_MS = 1000;
 const HOLD_MS = 10_000;
 /**
  * Bytes a second, sent and received, that probes of both sides make at most while a tunnel is in use, and as much again: otherwise a tunnel that was in use
- * would stay so by the probes that it has for that reason. 16 packets of 128 bytes, and four of the size of the MTU.
+ * would stay so by the probes that it has for that reason. 20 packets of 128 bytes, and four of the size of the MTU.
  */
-const IDLE_BYTES = 2 * (16 * 128 + 4 * 1440);
+const IDLE_BYTES = 2 * (20 * 128 + 4 * 1440);
 
 interface Reading<T> {
   readonly atMs: number;
