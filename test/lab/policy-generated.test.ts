@@ -1,4 +1,7 @@
-/** Generated policies of all kinds: what the kernel lets through is what the evaluator says, packet by packet. */
+/**
+ * Generated policies of all kinds, in flat and parallel networks: what the kernel lets through is what the evaluator says, packet by packet. In a
+ * parallel network the node and its namespace `fleet` have the same table, and pods their own and their fleet addresses.
+ */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";

@@ -61,7 +61,7 @@ describe.each(POLICY_KINDS)("in a %s", (kind) => {
   it("a field that is null is one that is not there", () => {
     for (let seed = 0; seed < SEEDS; seed++) {
       const chance = new Chance(seed);
-      const world = newWorld(chance);
+      const world = newWorld(chance, "flat");
       const policy = policyOf(kind, chance);
       // A label is a key of a map, and not a field.
       const isField = (it: Path): boolean =>
@@ -78,7 +78,7 @@ describe.each(POLICY_KINDS)("in a %s", (kind) => {
     let questions = 0;
     for (let seed = 0; seed < SEEDS; seed++) {
       const chance = new Chance(seed);
-      const world = newWorld(chance);
+      const world = newWorld(chance, "flat");
       const policy = policyOf(kind, chance);
       const before = verdicts(compiled(kind, policy, world), world, seed);
       for (const path of pathsOf(policy)) {

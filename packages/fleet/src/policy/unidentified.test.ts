@@ -141,7 +141,7 @@ it("addresses of other clusters that are not identified yet are allowed nothing 
   const counts = { held: 0, open: 0 };
   for (let seed = 0; seed < WORLDS; seed++) {
     const chance = new Chance(seed);
-    const world = newWorld(chance);
+    const world = newWorld(chance, "flat");
     for (let more = 0; more < 6; more++) setPod(world, chance);
     const learner = new Learner(world, compiled(world, chance));
     const asked = [...questions(world, chance)];

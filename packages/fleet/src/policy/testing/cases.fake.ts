@@ -31,7 +31,6 @@ export interface Disagreement {
   readonly what: string;
 }
 
-/** Runs a case; undefined if everything agrees. */
 export interface CaseOptions {
   readonly steps: number;
   /** Of each policy that a case has. */
@@ -43,7 +42,7 @@ export interface CaseOptions {
 /** Runs a case; undefined if everything agrees. */
 export function runCase(seed: number, options: CaseOptions): Disagreement | undefined {
   const chance = new Chance(seed);
-  const run = new Run(newWorld(chance), chance, options);
+  const run = new Run(newWorld(chance, networkOf(seed)), chance, options);
   for (let step = 0; step < options.steps; step++) {
     run.churn(chance);
     const what = run.check(chance);
@@ -63,9 +62,14 @@ export interface CaseStep {
 /** The steps of a case, for those who enforce them by other means. */
 export function* stepsOf(seed: number, steps: number): Generator<CaseStep> {
   const chance = new Chance(seed);
-  const run = new Run(newWorld(chance), chance, { steps });
+  const run = new Run(newWorld(chance, networkOf(seed)), chance, { steps });
   for (let step = 0; step < steps; step++)
     yield { changes: run.churn(chance), world: run.world, enforced: run.enforced, chance };
+}
+
+/** Every other case is of a parallel network. */
+function networkOf(seed: number): World["network"] {
+  return seed % 2 === 0 ? "flat" : "parallel";
 }
 
 class Run {

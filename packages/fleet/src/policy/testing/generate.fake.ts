@@ -50,11 +50,12 @@ function newServices(): World["services"] {
   ];
 }
 
-export function newWorld(chance: Chance): World {
+export function newWorld(chance: Chance, network: World["network"]): World {
   const world: World = {
     cluster: "a",
     node: "n0",
     isLocalByDefault: chance.is(0.5),
+    network,
     pods: new Map(),
     namespaces: new Map(),
     nodes: new Map(),
@@ -114,15 +115,23 @@ export function setPod(world: World, chance: Chance): PolicyPod {
     name,
     labels: podLabels(chance),
     serviceAccount: chance.one(ACCOUNTS),
-    addresses: [parseAddress(`10.${net}.0.${host}`), parseAddress(`fd00:${net}::${host}`)].slice(
-      0,
-      chance.is(0.8) ? 2 : 1,
-    ),
+    addresses: addressesOf(world, { cluster, net, host }).slice(0, chance.is(0.8) ? undefined : 1),
     ports: portsOf(chance),
     ...(cluster === "a" ? { node: chance.is(0.7) ? "n0" : "n1" } : {}),
   };
   world.pods.set(`${cluster}/${namespace}/${name}`, pod);
   return pod;
+}
+
+/** In no world is an address that of two pods. Rules of CIDRs are about fleet addresses, too. */
+function addressesOf(
+  { network, cluster: own }: World,
+  { cluster, net, host }: { readonly cluster: string; readonly net: number; readonly host: number },
+): readonly IpAddress[] {
+  const plugin = [`10.${net}.0.${host}`, `fd00:${net}::${host}`];
+  const fleet = [`10.112.${net}.${host}`, `fd00:112:${net}::${host}`];
+  const all = network === "flat" ? plugin : cluster === own ? [...plugin, ...fleet] : fleet;
+  return all.map(parseAddress);
 }
 
 function podLabels(chance: Chance): Record<string, string> {
@@ -202,6 +211,7 @@ export const CIDRS: readonly { readonly cidr: string; readonly except: readonly 
   { cidr: "0.0.0.0/0", except: ["10.0.0.0/8", "8.8.8.0/24"] },
   { cidr: "::/0", except: ["fd00:1::/32", "fd00:2::4/126"] },
   { cidr: "fd00::/16", except: ["fd00:1::/32"] },
+  { cidr: "10.112.0.0/14", except: ["10.112.2.0/24"] },
   { cidr: "192.168.0.0/24", except: ["192.168.0.1/32"] },
 ];
 

@@ -10,6 +10,8 @@ export interface World {
   readonly cluster: string;
   readonly node: string;
   readonly isLocalByDefault: boolean;
+  /** In a parallel one, pods of the cluster have fleet addresses besides their own, and pods of others these alone. */
+  readonly network: "flat" | "parallel";
   readonly pods: Map<string, PolicyPod>;
   readonly namespaces: Map<string, PolicyNamespace>;
   readonly nodes: Map<string, PolicyNode>;
