@@ -518,4 +518,40 @@ describe("members without a profile, and those of a flat one", () => {
     const vips = (await hub().list(VIRTUAL_IPS, { namespace: VIEW })).items;
     expect(vips.map((it) => it.spec.service.name)).not.toContain("flat");
   }, 60_000);
+
+  it("are named in the condition where no block of addresses is free, and the others keep theirs", async () => {
+    const readyOf = async (name: string) =>
+      findCondition(
+        (await hub().get(CLUSTER_MESH_PROFILES, objectKey(undefined, name))).status?.conditions,
+        "Ready",
+      );
+    const blocksOf = async (name: string) =>
+      (await fleet.client(name).list(ADDRESS_BLOCKS)).items.map((it) => [it.metadata.name, it.spec.ipv4]);
+    const [before, blocks] = [await readyOf("p"), await blocksOf("a")];
+    // Two blocks of members, of which the virtual IPs have one.
+    await createProfile(hub(), "s", {
+      network: { mode: "parallel", addresses: { ipv4: "10.200.0.0/20" } },
+    });
+    await setProfile(hub(), "c", "s");
+    const own = await eventuallyOne(
+      fleet.client("c"),
+      ADDRESS_BLOCKS,
+      system("c"),
+      (it) => it.spec.profile === "s",
+    );
+    await setProfile(hub(), "d", "s");
+    await expect.poll(() => readyOf("s")).toMatchObject({ status: "False", reason: "AddressesExhausted" });
+    expect((await readyOf("s"))?.message).toContain(
+      "10.200.0.0/20 has no free block of 21 bits for d: use a profile with a shorter spec.network.addresses.ipv4",
+    );
+    await expect
+      .poll(async () => (await blocksOf("d")).filter(([name]) => name === "d" || `${name}`.includes("node")))
+      .toEqual([]);
+    const kept = await fleet.client("c").get(ADDRESS_BLOCKS, system("c"));
+    expect(kept.spec.ipv4).toEqual(own.spec.ipv4);
+    expect(await readyOf("p")).toEqual(before);
+    expect(await blocksOf("a")).toEqual(blocks);
+    await setProfile(hub(), "d", "q");
+    await expect.poll(async () => (await readyOf("s"))?.reason).not.toBe("AddressesExhausted");
+  }, 60_000);
 });

@@ -53,7 +53,9 @@ describe("the log of a probe", () => {
 
   it("that is empty because its pod was killed is an error with the reason of the pod and of its container", () => {
     const state = { terminated: { exitCode: 137, reason: "OOMKilled" } };
-    const status = { reason: "Evicted", containerStatuses: [{ name: "verify", state }] } as NonNullable<Pod["status"]>;
+    const status = { reason: "Evicted", containerStatuses: [{ name: "verify", state }] } as NonNullable<
+      Pod["status"]
+    >;
     expect(() => parseFindings("", { status })).toThrow(
       "it ended early (Evicted, OOMKilled, exit code 137); last line: none",
     );

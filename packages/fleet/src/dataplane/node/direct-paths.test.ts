@@ -50,6 +50,34 @@ it("a direct path that answers is kept when the other gateway names its address 
   expect(paths.isAlive(PAIR)).toBe(true);
 });
 
+it.each(["to the other gateway", "from the other gateway"])(
+  "a direct path in use that loses all datagrams %s is dead after at most 0.8 s, so that the gateway takes the relay",
+  async (lost) => {
+    const clock = new FakeClock();
+    const source = { address: "198.51.100.1", port: 31_821 };
+    const answering = { from: 1, to: 0, epoch: 1, key: controlKey("probe", other.privateKey, own.publicKey) };
+    for (const phaseMs of [0, 1, 99, 101, 199, 249]) {
+      let isCut = false;
+      const send = (port: number, to: UdpEndpoint, bytes: Uint8Array): void => {
+        const answer = isCut && lost.startsWith("to") ? undefined : answerProbe(bytes, answering, source);
+        const arrive = (): void => {
+          if (answer !== undefined && !isCut) paths?.receive(answer, port, to);
+        };
+        clock.after(1, arrive);
+      };
+      await paths?.[Symbol.asyncDispose]();
+      const isUsed = (): boolean => true;
+      paths = new DirectPaths({ ports: { send }, clock, log: silentLogger, isUsed, onChange: () => {} });
+      paths.update([PAIR], SELF);
+      await clock.advance(10 * DEAD_MS + phaseMs);
+      expect({ phaseMs, isAlive: paths.isAlive(PAIR) }).toEqual({ phaseMs, isAlive: true });
+      isCut = true;
+      await clock.advance(800);
+      expect({ phaseMs, isAlive: paths.isAlive(PAIR) }).toEqual({ phaseMs, isAlive: false });
+    }
+  },
+);
+
 describe("addresses that a member names and that do not answer", () => {
   const keys = Array.from({ length: 8 }, () => generateKeyPair().publicKey);
   /** Of a member that is hostile, all at one host: its gateways come and go, and change their keys and what they name. */
