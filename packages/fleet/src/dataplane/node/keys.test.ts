@@ -28,4 +28,12 @@ describe("the keys of a gateway", () => {
     expect([...(await loadKeys(folder, 3, Date.now())).keys()].toSorted((a, b) => a - b)).toEqual([2, 3]);
     expect(readdirSync(folder).toSorted()).toEqual(["key-2", "key-3"]);
   });
+
+  it("of two epochs are there no longer because the clock was ahead when the new one was made", async () => {
+    await loadKeys(folder, 1, Date.now());
+    await loadKeys(folder, 2, Date.now());
+    const yesterday = Date.now() - 86_400_000;
+    expect((await loadKeys(folder, 2, yesterday)).size).toBe(2);
+    expect([...(await loadKeys(folder, 2, yesterday + 601_000)).keys()]).toEqual([2]);
+  });
 });

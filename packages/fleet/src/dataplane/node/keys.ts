@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateKeyPair, publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
 import type { EpochKey } from "#api/fairlead.dev/v1alpha1/mesh.ts";
@@ -34,8 +34,11 @@ export async function loadKeys(folder: string, epoch: number, nowMs: number): Pr
     await rename(`${path}.new`, path);
     present.set(epoch, key);
   }
-  const { mtimeMs } = await stat(join(folder, `key-${epoch}`));
-  if (nowMs - mtimeMs < RETIRED_AFTER_MS) return present;
+  const file = join(folder, `key-${epoch}`);
+  const ageMs = nowMs - (await stat(file)).mtimeMs;
+  // The clock was ahead, and has been set back: the other key would be kept until it gets there again.
+  if (ageMs < -RETIRED_AFTER_MS) await utimes(file, nowMs / 1000, nowMs / 1000);
+  if (ageMs < RETIRED_AFTER_MS) return present;
   return new Map([...present].filter(([of]) => of === epoch));
 }
 
