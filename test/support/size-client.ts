@@ -24,14 +24,17 @@ async function comesBack(address: string, size: number): Promise<boolean> {
   const bytes = bytesOf(size - (isIPv6 ? 48 : 28));
   const socket = createSocket(isIPv6 ? "udp6" : "udp4");
   socket.on("error", () => {});
-  let isWhole = false;
-  socket.on("message", (answer) => (isWhole ||= answer.equals(bytes)));
-  for (let at = 0; at < TRIES && !isWhole; at += 1) {
-    socket.send(bytes, Number(port), address, () => {});
-    await Promise.race([once(socket, "message"), once(AbortSignal.timeout(ANSWER_MS), "abort")]);
+  try {
+    for (let at = 0; at < TRIES; at += 1) {
+      socket.send(bytes, Number(port), address, () => {});
+      const signal = AbortSignal.timeout(ANSWER_MS);
+      const [answer] = (await once(socket, "message", { signal }).catch(() => [])) as [Buffer?];
+      if (answer?.equals(bytes) === true) return true;
+    }
+    return false;
+  } finally {
+    socket.close();
   }
-  socket.close();
-  return isWhole;
 }
 
 async function lostDatagrams(address: string): Promise<readonly number[]> {
@@ -76,5 +79,4 @@ async function lostWrites(address: string): Promise<readonly number[]> {
 const result: Record<string, object> = {};
 for (const address of list.split(","))
   result[address] = { datagrams: await lostDatagrams(address), writes: await lostWrites(address) };
-console.log(JSON.stringify(result));
-process.exit();
+process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit());

@@ -131,7 +131,7 @@ export function createMesh(parts: MeshParts): Controller {
       concurrency: 2,
       sources: [
         watching(mailbox.internalMembers, () => [NETWORK]),
-        watching(mesh.networks, ({ key }) => [copyKey(MESH_NETWORKS, splitKey(key).name)]),
+        watching(mesh.networks, ({ key }) => [copyKey(MESH_NETWORKS, splitKey(key).name), NODES]),
         watching(mesh.blocks, ({ key }) => [copyKey(ADDRESS_BLOCKS, splitKey(key).name), NODES]),
         watching(mesh.gateways, (change) =>
           isMoreThanPaths(change)

@@ -42,6 +42,7 @@ export async function followNodes(
     return done;
   }
   const own = mesh.blocks.store.get(objectKey(FLEET_SYSTEM_NAMESPACE, cluster));
+  if (own === undefined) await removeFormer(parts, ofNodes, signal);
   // Without nodes there is nothing to plan; that they cannot be read must not end what is there.
   const nodes = [...ranges.nodes.store.list()].filter((it) => !isDeleting(it));
   if (own === undefined || isReleased(own) || nodes.length === 0) return done;
@@ -59,6 +60,18 @@ export async function followNodes(
     });
   const again = [blocks.againInMs, chosen.againInMs].flatMap((it) => it ?? []);
   return { lacking, ...(again.length === 0 ? {} : { requeueAfterMs: Math.min(...again) }) };
+}
+
+/** In a network that has no block for this cluster: nothing else ends the blocks that nodes had in another one. */
+async function removeFormer(
+  { session: { local }, mesh }: MeshParts,
+  ofNodes: readonly AddressBlock[],
+  signal: AbortSignal,
+): Promise<void> {
+  const [network] = mesh.networks.store.list();
+  if (network === undefined) return;
+  const former = ofNodes.filter((it) => it.spec.profile !== network.metadata.name);
+  for (const it of former) await local.delete(ADDRESS_BLOCKS, keyOf(it), { signal });
 }
 
 const LABELS = { [MANAGED_BY_LABEL]: MANAGED_BY };
