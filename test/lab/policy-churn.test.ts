@@ -84,7 +84,7 @@ describeOnKernel("policies", () => {
         const key = objectKey("x", `churn-${number}`);
         if (!present.has(number)) {
           present.add(number);
-          await world.client.create(PODS, podOf(number, chance));
+          world.client.seed(PODS, podOf(number, chance));
         } else if (chance.is(0.3)) {
           present.delete(number);
           await world.client.delete(PODS, key);
