@@ -177,8 +177,8 @@ export interface InformerOptions<T extends KubeObject> {
    */
   readonly trim?: (object: T) => T;
   /**
-   * Keeps the `managedFields` entries of this field manager, which `applyIfChanged` reads. All others are dropped
-   * before `trim`. Default: all are.
+   * Keeps the `managedFields` entries of this field manager, which `applyIfChanged` reads, and of objects that it applied those of
+   * others, too, which name the managers that changed them. The rest, such as those of `status`, are dropped before `trim`. Default: all are.
    */
   readonly fieldManager?: string;
   readonly indexes?: Readonly<Record<string, (object: T) => readonly string[]>>;

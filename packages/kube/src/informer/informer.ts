@@ -136,13 +136,17 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
   trim(object: T): T {
     // Objects come fresh from the parser: no one else refers to them yet.
     const { managedFields } = object.metadata;
-    if (managedFields !== undefined) setManagedFields(object, this.#ownEntries(managedFields));
+    if (managedFields !== undefined) setManagedFields(object, this.#usedEntries(managedFields));
     return this.#options.trim?.(object) ?? object;
   }
 
-  #ownEntries(entries: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] {
+  #usedEntries(entries: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] {
     const { fieldManager } = this.#options;
-    return fieldManager === undefined ? [] : entries.filter((entry) => entry.manager === fieldManager);
+    if (fieldManager === undefined) return [];
+    const isApplied = entries.some(
+      (it) => it.manager === fieldManager && it.operation === "Apply" && it.subresource === undefined,
+    );
+    return entries.filter((it) => it.manager === fieldManager || (isApplied && it.subresource === undefined));
   }
 
   #publish(change: Change<T> | undefined): void {

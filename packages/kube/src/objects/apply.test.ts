@@ -1,9 +1,12 @@
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { cloneJson, isObject } from "@fairlead/base/json.ts";
 import { applyTo } from "./apply.fake.ts";
-import { isApplied } from "./apply.ts";
+import { applyIfChanged, isApplied } from "./apply.ts";
+import { takenFields } from "./reverted.ts";
+import { CONFIG_MAPS } from "#api/core/v1/types.ts";
 import type { KubeObject } from "#api/meta/types.ts";
+import { FakeKubeClient } from "#client/client.fake.ts";
 
 const by = { fieldManager: "mine" };
 const applier = { manager: "mine", subresource: undefined, apiVersion: "v1", time: "2026-01-01T00:00:00Z" };
@@ -81,6 +84,67 @@ describe("applying an unchanged configuration", () => {
       }),
       { numRuns: 1000 },
     );
+  });
+});
+
+describe("applying a configuration that others changed", () => {
+  const desired = { metadata: { name: "one", namespace: "work" }, data: { size: "3", colour: "red" } };
+  const events = { record: vi.fn<(of: unknown, object: unknown, event: { message: string }) => void>() };
+  const edited = async (data: Record<string, string>) => {
+    events.record.mockClear();
+    const client = new FakeKubeClient();
+    await client.apply(CONFIG_MAPS, desired, by);
+    const current = await client.apply(CONFIG_MAPS, { ...desired, data }, { fieldManager: "kubectl-edit" });
+    // Servers take a field from its owner with its value; the fake lets both own it.
+    const [mine] = current.metadata.managedFields ?? [];
+    const owned = mine?.fieldsV1?.["f:data"];
+    for (const name of Object.keys(data))
+      if (data[name] !== desired.data[name as "size"] && isObject(owned)) delete owned[`f:${name}`];
+    const apply = vi.spyOn(client, "apply");
+    const after = await applyIfChanged(client, CONFIG_MAPS, { current, desired, ...by, events });
+    return {
+      after,
+      requests: apply.mock.calls.length,
+      messages: events.record.mock.calls.map((it) => it[2].message),
+    };
+  };
+
+  it("sets it back with one request, and an Event that names the manager and the field", async () => {
+    const { after, requests, messages } = await edited({ size: "4" });
+    expect(after.data).toEqual(desired.data);
+    expect(requests).toBe(1);
+    expect(messages).toEqual(["kubectl-edit changed data.size, which mine writes: set back"]);
+  });
+  it("reports no fields of others, and none that they set to the same value", async () => {
+    const { requests, messages } = await edited({ other: "1", colour: "red" });
+    expect([requests, messages]).toEqual([0, []]);
+  });
+
+  const applied = { manager: "mine", operation: "Apply" as const, fieldsV1: {} };
+  const update = (fieldsV1: Record<string, unknown>) => ({
+    manager: "kubectl-edit",
+    operation: "Update" as const,
+    fieldsV1,
+  });
+  it.each([
+    { what: "a map that is owned as a whole", f: [{ a: "1" }, { a: "2" }], owned: {}, found: ["f"] },
+    { what: "a list that is owned as a whole", f: [[1], [2]], owned: {}, found: ["f"] },
+    {
+      what: "an item of a list",
+      f: [[{ port: 80, name: "x" }], [{ port: 80, name: "y" }]],
+      owned: { 'k:{"port":80}': { ".": {}, "f:name": {}, "f:port": {} } },
+      found: ["f[port=80].name"],
+    },
+    { what: "nothing of equal values", f: [{ a: "1" }, { a: "1" }], owned: { "f:a": {} }, found: [] },
+    { what: "nothing that is not wanted", f: [{ a: "1" }, { b: "1" }], owned: { "f:b": {} }, found: [] },
+  ])("finds $what", ({ f: [wanted, now], owned, found }) => {
+    const managedFields = [applied, update({ "f:f": owned })];
+    const current = { metadata: { name: "one", managedFields }, f: now };
+    expect(takenFields(current, { f: wanted }, "mine").map((it) => it.field)).toEqual(found);
+  });
+  it("finds nothing in an object that the manager did not apply before", () => {
+    const current = { metadata: { name: "one", managedFields: [update({ "f:f": {} })] }, f: 1 };
+    expect(takenFields(current, { f: 2 }, "mine")).toEqual([]);
   });
 });
 

@@ -3,7 +3,7 @@ import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { isObject, sameJson } from "@fairlead/base/json.ts";
 import type { Applied, CallOptions, KubeClient } from "#types.ts";
-import { type ChangeRecorder, recordReverted, takenFields } from "./reverted.ts";
+import { type ChangeRecorder, findItem, recordReverted, takenFields } from "./reverted.ts";
 
 export interface ApplyIfChanged<T extends KubeObject> extends CallOptions {
   /** The object as an informer with the same `fieldManager` has it; undefined if it does not exist. */
@@ -32,42 +32,16 @@ export async function applyIfChanged<T extends KubeObject>(
   const { current, fieldManager, subresource, returns, signal, events } = request;
   const desired = withoutEmptyMaps(request.desired) as Applied<T>;
   if (current !== undefined && isApplied(current, desired, { fieldManager, subresource })) return current;
-  const options = { fieldManager, ...defined({ subresource, returns, signal }) };
-  const force = (): Promise<T> => client.apply(of, desired, options);
-  // A field that this manager applied and no longer owns was taken by another one, or is new: the server knows which.
-  const isSuspect = events !== undefined && current !== undefined && hasLost(current, desired, fieldManager);
-  if (!isSuspect) return force();
-  try {
-    return await client.apply(of, desired, { ...options, force: false });
-  } catch (error) {
-    const taken = takenFields(error);
-    if (taken.length === 0) throw error;
-    const after = await force();
-    recordReverted(events, of, current, { taken, by: fieldManager });
-    return after;
-  }
-}
-
-/** Whether a manager that applied the object before does not own all of `desired`. */
-function hasLost(current: KubeObject, desired: object, fieldManager: string): boolean {
-  const entry = current.metadata.managedFields?.find(
-    (it) => it.manager === fieldManager && it.operation === "Apply" && it.subresource === undefined,
-  );
-  return entry?.fieldsV1 !== undefined && !ownsFields(desired, entry.fieldsV1, true);
-}
-
-/** Whether each field of a map is owned, down to the lists. */
-function ownsFields(desired: object, owned: Record<string, unknown>, isRoot = false): boolean {
-  return Object.entries(desired).every(([key, value]: [string, unknown]) => {
-    if (value === undefined || (isRoot && UNTRACKED.has(key))) return true;
-    const inner = owned[`f:${key}`];
-    if (isRoot && key === "metadata" && isObject(value)) {
-      const tracked = Object.entries(value).filter(([name]) => !UNTRACKED_METADATA.has(name));
-      return ownsFields(Object.fromEntries(tracked), isObject(inner) ? inner : {});
-    }
-    if (!isObject(inner)) return false;
-    return !isObject(value) || Object.keys(inner).length === 0 || ownsFields(value, inner);
+  const after = await client.apply(of, desired, {
+    fieldManager,
+    ...defined({ subresource, returns, signal }),
   });
+  if (events !== undefined && current !== undefined)
+    recordReverted(events, of, current, {
+      taken: takenFields(current, desired, fieldManager),
+      by: fieldManager,
+    });
+  return after;
 }
 
 /**
@@ -210,11 +184,4 @@ function listCovers(
       desired !== undefined && current !== undefined && covers({ current, desired, owned: at.owned[part] })
     );
   });
-}
-
-function findItem(items: readonly unknown[], key: unknown): unknown {
-  if (!isObject(key)) return undefined;
-  return items.find(
-    (item) => isObject(item) && Object.keys(key).every((name) => sameJson(item[name], key[name])),
-  );
 }

@@ -1,7 +1,6 @@
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
-import { statusCauses } from "./not-found.ts";
+import { isObject, sameJson } from "@fairlead/base/json.ts";
 
 /** Events about changes of others to objects that one controller writes. */
 
@@ -14,7 +13,7 @@ export interface ChangeRecorder {
   ): void;
 }
 
-/** A field that a server reported as owned by another manager. */
+/** A field that another manager owns. */
 export interface TakenField {
   readonly field: string;
   readonly manager: string;
@@ -23,25 +22,98 @@ export interface TakenField {
 /** The most fields that a message names. */
 const MAX_FIELDS = 5;
 
-/** Reads the conflicts of an apply without `force`; none if the request failed for another reason. */
-export function takenFields(error: unknown): readonly TakenField[] {
-  if (!hasCode(error, "API_CONFLICT")) return [];
-  return statusCauses(error).flatMap(({ reason, field, message }) =>
-    reason === "FieldManagerConflict" && typeof field === "string"
-      ? [{ field: field.replace(/^\./, ""), manager: managerIn(message) }]
-      : [],
+interface Owner {
+  readonly manager: string;
+  /** `fieldsV1` at a place. */
+  readonly owned: Record<string, unknown>;
+}
+
+interface Place {
+  readonly field: string;
+  readonly current: unknown;
+  readonly desired: unknown;
+  /** What the applier owns here; undefined: nothing. */
+  readonly owned: unknown;
+  readonly others: readonly Owner[];
+}
+
+/**
+ * Finds the fields of `desired` that others have set to values of their own since `by` applied the object: those for which a server
+ * refuses an apply without `force`. Read from `managedFields`, since that refusal would be one more request.
+ */
+export function takenFields(current: KubeObject, desired: object, by: string): readonly TakenField[] {
+  const { managedFields = [] } = current.metadata;
+  const own = managedFields.find(
+    (it) => it.manager === by && it.operation === "Apply" && it.subresource === undefined,
+  );
+  if (own?.fieldsV1 === undefined) return [];
+  const others = managedFields.flatMap(({ manager, fieldsV1 }) =>
+    manager === undefined || manager === by || fieldsV1 === undefined ? [] : [{ manager, owned: fieldsV1 }],
+  );
+  return takenAt({ field: "", current, desired, owned: own.fieldsV1, others });
+}
+
+function takenAt(at: Place): TakenField[] {
+  const { current, desired, owned, others } = at;
+  if (others.length === 0 || desired === undefined) return [];
+  // Without keys: a value, or a map or list that is owned as a whole.
+  const taken =
+    owned !== undefined || sameJson(current, desired)
+      ? []
+      : others
+          .filter((it) => Object.keys(it.owned).length === 0)
+          .map(({ manager }) => ({ field: at.field, manager }));
+  return [...taken, ...partsOf(at).flatMap(takenAt)];
+}
+
+function partsOf({ field, current, desired, owned, others }: Place): Place[] {
+  const inside = (part: string): Pick<Place, "owned" | "others"> => ({
+    owned: isObject(owned) ? owned[part] : undefined,
+    others: others.flatMap((it) => {
+      const inner = it.owned[part];
+      return isObject(inner) ? [{ manager: it.manager, owned: inner }] : [];
+    }),
+  });
+  if (isObject(desired))
+    return Object.entries(desired).map(([key, value]: [string, unknown]) => ({
+      field: field === "" ? key : `${field}.${key}`,
+      current: isObject(current) ? current[key] : undefined,
+      desired: value,
+      ...inside(`f:${key}`),
+    }));
+  if (!Array.isArray(desired)) return [];
+  const items = new Set(
+    others.flatMap((it) => Object.keys(it.owned).filter((part) => part.startsWith("k:"))),
+  );
+  return [...items].map((part) => {
+    const key: unknown = JSON.parse(part.slice(2));
+    return {
+      field: `${field}[${shownKey(key)}]`,
+      current: findItem(current, key),
+      desired: findItem(desired, key),
+      ...inside(part),
+    };
+  });
+}
+
+/** Finds the item of a list that has the values of a key in `fieldsV1`. */
+export function findItem(items: unknown, key: unknown): unknown {
+  if (!isObject(key) || !Array.isArray(items)) return undefined;
+  return (items as readonly unknown[]).find(
+    (item) => isObject(item) && Object.keys(key).every((name) => sameJson(item[name], key[name])),
   );
 }
 
-/** `conflict with "kubectl-edit" using v1`, as servers word it. */
-function managerIn(message: unknown): string {
-  const [, name] = typeof message === "string" ? message.split('"', 2) : [];
-  return name ?? "another client";
+/** `port=80,protocol="TCP"`, as servers word it. */
+function shownKey(key: unknown): string {
+  return Object.entries(isObject(key) ? key : {})
+    .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+    .join(",");
 }
 
 export interface Reverted {
   readonly taken: readonly TakenField[];
-  /** The manager that set them back. Fields that it took under this name itself are not reported. */
+  /** The manager that set them back. */
   readonly by: string;
 }
 
@@ -51,10 +123,9 @@ export function recordReverted<T extends KubeObject>(
   object: T,
   { taken, by }: Reverted,
 ): void {
-  const foreign = taken.filter((it) => it.manager !== by);
-  if (foreign.length === 0) return;
-  const managers = [...new Set(foreign.map((it) => it.manager))].toSorted().join(", ");
-  const fields = [...new Set(foreign.map((it) => it.field))].toSorted();
+  if (taken.length === 0) return;
+  const managers = [...new Set(taken.map((it) => it.manager))].toSorted().join(", ");
+  const fields = [...new Set(taken.map((it) => it.field))].toSorted();
   const shown = fields.slice(0, MAX_FIELDS).join(", ");
   const more = fields.length > MAX_FIELDS ? ` and ${fields.length - MAX_FIELDS} more fields` : "";
   events.record(of, object, {
