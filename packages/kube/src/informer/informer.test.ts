@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { CONFIG_MAPS, type ConfigMap } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
@@ -265,6 +265,23 @@ describe("an informer", () => {
     client.refuseReads = undefined;
     await clock.advance(2000);
     expect(informer.hasSynced).toBe(true);
+  });
+
+  it("asks seldom for an optional kind that stays unserved, and finds it soon after it was absent for a short time", async () => {
+    client.refuseReads = new FleetError("API_NOT_FOUND", "the server could not find the requested resource");
+    const asked = vi.spyOn(client, "watch");
+    const { informer } = await started({ isOptional: () => true });
+    await clock.advance(20_000);
+    client.seed(CONFIG_MAPS, configMap("one"));
+    client.refuseReads = undefined;
+    await clock.advance(2000);
+    expect(informer.store.size).toBe(1);
+    client.refuseReads = new FleetError("API_NOT_FOUND", "the server could not find the requested resource");
+    client.dropWatches();
+    await clock.advance(3_600_000);
+    asked.mockClear();
+    await clock.advance(3_600_000);
+    expect(asked.mock.calls.length).toBeLessThanOrEqual(3600 / 15);
   });
 
   it("updates indexes as objects change, and rejects an undeclared index", async () => {

@@ -2,7 +2,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
-import { backoffMs } from "@fairlead/base/backoff.ts";
+import { backoffMs, type BackoffOptions } from "@fairlead/base/backoff.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { statusError } from "#client/status-error.ts";
@@ -32,6 +32,11 @@ const BACKOFF = { initialMs: 50, maxMs: 30_000, factor: 2, jitter: 1 };
 const GOOD_STREAM_MS = 5000;
 /** A kind that is not served yet comes with its CustomResourceDefinition, at any time: it is asked for more often. */
 const MISSING_BACKOFF = { ...BACKOFF, maxMs: 1000 };
+/**
+ * One that is optional may never come: the wait is this share of the time that it has been missing for, so that each request costs less the
+ * longer none helped. Unit of `maxMs`: milliseconds.
+ */
+const MISSING_OPTIONAL = { share: 1 / 20, maxMs: 30_000 };
 /** A role binding may be about to be created: a joining cluster must not wait long for it. */
 const FORBIDDEN_BACKOFF = { ...BACKOFF, maxMs: 5000 };
 /** A program that starts while a server is away has nothing to work with, and no other call that finds the server back. */
@@ -78,6 +83,8 @@ export class Reflector<T extends KubeObject> {
   readonly #isOptional: () => boolean;
   readonly #onUnreadable: (why: unknown) => void;
   #isUnreadable = false;
+  /** Since when the server has answered that it does not serve the kind, on the monotonic clock. */
+  #missingSinceMs: number | undefined;
   /** Whether the last watch failed: changes may have been missed. */
   #isBehind = false;
   /** Whether the last watch brought nothing. */
@@ -135,11 +142,21 @@ export class Reflector<T extends KubeObject> {
         continue;
       }
       if (livedMs >= GOOD_STREAM_MS) failures = 0;
-      const backoff = outcome === "failed" && !this.#hasState ? START_BACKOFF : BACKOFFS[outcome];
+      if (outcome === "missing") this.#missingSinceMs ??= startedMs;
+      else this.#missingSinceMs = undefined;
+      const backoff = this.#backoffAfter(outcome);
       const waitMs = backoffMs(backoff, failures, this.#deps.rng);
       failures++;
       await this.#pause(waitMs, signal);
     }
+  }
+
+  #backoffAfter(outcome: Exclude<Outcome, "again">): BackoffOptions {
+    if (outcome === "failed" && !this.#hasState) return START_BACKOFF;
+    if (outcome !== "missing" || !this.#isOptional()) return BACKOFFS[outcome];
+    const missingMs = this.#deps.clock.monotonic() - (this.#missingSinceMs ?? 0);
+    const maxMs = Math.min(MISSING_OPTIONAL.maxMs, missingMs * MISSING_OPTIONAL.share);
+    return { ...MISSING_BACKOFF, maxMs: Math.max(MISSING_BACKOFF.maxMs, maxMs) };
   }
 
   /** Waits, but no longer than until the server is known to answer again: another call may find that out first. */
