@@ -2,14 +2,26 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HUB_CORE_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { CLUSTER_PROFILE_CRD } from "@fairlead/fleet/api/multicluster.x-k8s.io/cluster-profiles.ts";
 import { PUBLISHED_PLACEMENT_CRDS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/crds.ts";
+import { MULTI_CLUSTER_SERVICES } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { AccessLog } from "../support/access.ts";
-import { type Restartable, startFleet, type TestFleet } from "../support/fleet.ts";
+import {
+  deploy,
+  ensureNamespace,
+  exportBy,
+  type Restartable,
+  sliceOf,
+  startFleet,
+  type TestFleet,
+} from "../support/fleet.ts";
+import { watchSight } from "../support/sight.ts";
 
 /** What hub and member have asked their API servers for, as the audit logs have it. */
 
 let fleet: TestFleet;
 beforeAll(async () => {
-  fleet = await startFleet({ members: ["a"], placement: true });
+  fleet = await startFleet({ members: ["a", "b"], placement: true });
 });
 afterAll(() => fleet[Symbol.asyncDispose]());
 
@@ -28,16 +40,16 @@ async function restarted(program: Restartable | undefined, log: AccessLog | unde
   };
 }
 
-/** Objects that it works on change in the meantime, and a watch may have to be opened again. */
+/** Objects that a program works on change in the meantime, and a watch may have to be opened again. */
 const SLACK = 5;
 
 describe("on a fleet that is as it was", () => {
-  it("a hub that starts reads each definition once, watches each kind once, and writes no definition or policy", async () => {
-    const watches = 50;
+  it("a hub that starts reads each definition once, watches of placements only what users make, and writes no definition or policy", async () => {
+    const watches = 39;
     const asked = await restarted(fleet.hubProgram, fleet.hub.asked, watches);
     const definitions = HUB_CORE_CRDS.length + PUBLISHED_PLACEMENT_CRDS.length + [CLUSTER_PROFILE_CRD].length;
-    // Policies and their bindings, and the webhooks of KubeFleet.
-    expect(asked.reads).toBeLessThanOrEqual(definitions + 4 + SLACK);
+    // Policies and their bindings, the webhooks of KubeFleet, and one look at each of 11 kinds for an object.
+    expect(asked.reads).toBeLessThanOrEqual(definitions + 4 + 11 + SLACK);
     expect(asked.watches).toBeLessThanOrEqual(watches + SLACK);
     expect(asked.definitions).toBe(0);
   });
@@ -52,5 +64,36 @@ describe("on a fleet that is as it was", () => {
     expect(asked.watches).toBeLessThanOrEqual(local + SLACK);
     expect(asked.definitions).toBe(0);
     expect(fleet.hub.asked.counts().watches - before).toBeLessThanOrEqual(remote + SLACK);
+  });
+});
+
+describe("a change of endpoints", () => {
+  it("is written once by the exporter, once by the hub, and once by the importer for each of its Services", async () => {
+    await deploy(fleet.client("a"), { addresses: ["10.1.0.0"] });
+    await exportBy("mcs", fleet.client("a"));
+    await exportBy("fleet", fleet.client("a"));
+    await ensureNamespace(fleet.client("b"), "work");
+    await fleet.client("b").create(MULTI_CLUSTER_SERVICES, {
+      metadata: { namespace: "work", name: "hello" },
+      spec: { serviceImport: { name: "hello" } },
+    });
+    await using sight = watchSight(fleet.client("b"));
+    await sight.until((it) => it.imported === "10.1.0.0" && it.balanced === it.imported && it.derived !== "");
+    const written = () => [
+      fleet.hub.asked.writes("endpointsliceexports"),
+      fleet.hub.asked.writes("endpointsliceimports"),
+      fleet.members.get("b")?.asked.writes("endpointslices") ?? 0,
+    ];
+    await expect.poll(written).toEqual(written());
+    const before = written();
+    const changes = Array.from({ length: 5 }, (_, at) => `10.1.0.${at + 1}`);
+    for (const address of changes) {
+      const { endpoints } = sliceOf({ addresses: [address] });
+      await fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), { endpoints });
+      await sight.until((it) => it.imported === address && it.balanced === address);
+    }
+    const each = written().map((it, at) => (it - (before[at] ?? 0)) / changes.length);
+    // Those of the ServiceImport and of the MultiClusterService.
+    expect(each).toEqual([1, 1, 2]);
   });
 });

@@ -47,6 +47,7 @@ function isOfMember({ namespace, user }: AskedFor, { namespaces, identities }: S
 export class AccessLog {
   readonly #byText = new Map<string, AskedFor>();
   readonly #count = { reads: 0, watches: 0, definitions: 0 };
+  readonly #writes = new Map<string, number>();
 
   /** What a server is to be started with. */
   readonly audit: AuditOptions = { write: (line) => this.#read(line) };
@@ -58,6 +59,11 @@ export class AccessLog {
   /** How many requests read and watch, and how many write definitions. Others come of themselves: heartbeats, and what follows. */
   counts(): { readonly reads: number; readonly watches: number; readonly definitions: number } {
     return { ...this.#count };
+  }
+
+  /** How many requests were sent to write objects of a kind, those that were refused or changed nothing included. */
+  writes(resource: string): number {
+    return this.#writes.get(resource) ?? 0;
   }
 
   /**
@@ -96,7 +102,10 @@ export class AccessLog {
     // A watch has an event at its end as well.
     if (verb === "watch") this.#count.watches += stage === "ResponseStarted" ? 1 : 0;
     else if (verb === "get" || verb === "list") this.#count.reads += 1;
-    else if (INSTALLED_BY_OTHERS.has(resource)) this.#count.definitions += 1;
+    else {
+      this.#writes.set(resource, this.writes(resource) + 1);
+      if (INSTALLED_BY_OTHERS.has(resource)) this.#count.definitions += 1;
+    }
   }
 
   #note(event: AuditEvent, ref: NonNullable<AuditEvent["objectRef"]>, verb: string): void {

@@ -1,13 +1,21 @@
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { CLUSTER_PROFILE_CRD } from "#api/multicluster.x-k8s.io/cluster-profiles.ts";
 import { PUBLISHED_PLACEMENT_CRDS } from "#api/placement.kubernetes-fleet.io/crds.ts";
+import { SCOPES } from "#api/placement.kubernetes-fleet.io/scopes.ts";
+import {
+  CLUSTER_RESOURCE_OVERRIDES,
+  RESOURCE_OVERRIDES,
+} from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
+import { WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
+import { untilFirstObject } from "@fairlead/kube/informer/first-object.ts";
 import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 import { createClusterProfiles } from "../membership/cluster-profiles.ts";
@@ -53,7 +61,6 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   const { controllers, resources, snapshotNow } = stack.use(createSelecting(rollout, parts.selecting));
   return [
     ...controllers,
-    createClusterProfiles({ client, members: hub.members, deps }),
     ...stack.use(createSchedulers(scheduling)).controllers,
     createRollout(rollout),
     createWorks(rollout),
@@ -66,6 +73,16 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
 
 /** Between two attempts, growing. Unit: milliseconds. */
 const RETRY_MS = { min: 1000, max: 60_000 };
+
+/** The kinds that users make objects of, and those that what they made may have left: all others follow from them. */
+const USED_BY = {
+  awaited: [
+    ...SCOPES.flatMap(({ placements, runs, evictions }): Resource[] => [placements, runs, evictions]),
+    CLUSTER_RESOURCE_OVERRIDES,
+    RESOURCE_OVERRIDES,
+  ],
+  left: [...SCOPES.map(({ bindings }): Resource => bindings), WORKS],
+};
 
 const REMEDY =
   'run "fairlead crds install --role hub" with rights to install them, or start the hub with --no-placement';
@@ -105,6 +122,9 @@ async function run(parts: Omit<PlacementParts, "informers">, signal: AbortSignal
   const crds = [...PUBLISHED_PLACEMENT_CRDS, CLUSTER_PROFILE_CRD];
   await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
   await using stack = new AsyncDisposableStack();
+  const profiles = stack.use(createClusterProfiles({ client, members: parts.hub.members, deps }));
+  await profiles.start(signal);
+  await untilFirstObject(client, USED_BY, deps, signal);
   const informers = createPlacementInformers(client, deps);
   const all = allOf(informers);
   for (const informer of all) {
