@@ -6,18 +6,15 @@
  * benchmark, 2025, another machine), and with the time that this machine needs only to start as many empty Node
  * processes. Three runs; the median is printed.
  */
-import { readFileSync } from "node:fs";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
-import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { findLabProcesses } from "@fairlead/lab/processes.ts";
-import { findKubectl } from "@fairlead/base/program/kubectl.ts";
-import { type BenchLab, quantile, root, startBenchLab } from "./lab/lab.ts";
+import { pssOf } from "./against/usage.ts";
+import { answerAcross } from "./lab/first-answer.ts";
+import { quantile, startBenchLab } from "./lab/lab.ts";
 
 const RUNS = 3;
 const K3D_ONE_CLUSTER_MS = 19_900;
-const URL = "http://hello.work.svc.clusterset.local/";
 
 interface Sample {
   readonly upMs: number;
@@ -67,70 +64,11 @@ export async function run(): Promise<void> {
 async function measure(): Promise<Sample> {
   const startMs = performance.now();
   await using lab = await startBenchLab("bench", { members: 3, nodes: 2 });
-  await applyExamples(lab);
-  await firstAnswer(lab);
+  await answerAcross(lab);
   const answerMs = performance.now() - startMs;
   const pids = findLabProcesses(lab.layout.root);
-  const memoryMiB = pids.reduce((sum, pid) => sum + memoryOf(pid), 0) / 1024;
+  const memoryMiB = pssOf(pids);
   return { upMs: lab.upMs, answerMs, processes: pids.length, memoryMiB, downMs: await lab.down() };
-}
-
-async function applyExamples(lab: BenchLab): Promise<void> {
-  const kubectl = findKubectl(`${root}node_modules/.tools`);
-  await Promise.all(
-    ["member-1", "member-2", "member-3"].map((cluster) =>
-      exec(kubectl, [
-        "--kubeconfig",
-        lab.layout.kubeconfig,
-        "--context",
-        cluster,
-        "apply",
-        "-f",
-        `${root}examples/${cluster}.yaml`,
-      ]),
-    ),
-  );
-  const client = await lab.client("member-3");
-  const key = objectKey("work", "client");
-  const selector = {
-    namespace: "work",
-    fieldSelector: "metadata.name=client",
-    sendInitialEvents: true,
-    allowWatchBookmarks: true,
-  };
-  for await (const event of client.watch(PODS, selector, AbortSignal.timeout(60_000))) {
-    if (event.type !== "ERROR" && event.object.status?.phase === "Running") return;
-  }
-  throw new Error(`pod ${key} does not run`);
-}
-
-/** Sends requests from the pod until one is answered: the loop runs inside, so that the start of kubectl is counted once. */
-async function firstAnswer(lab: BenchLab): Promise<void> {
-  const script = `i=0; while [ $i -lt 3000 ]; do curl -sf -m 1 ${URL} && exit 0; i=$((i+1)); sleep 0.02; done; exit 1`;
-  const args = [
-    "--kubeconfig",
-    lab.layout.kubeconfig,
-    "--context",
-    "member-3",
-    "-n",
-    "work",
-    "exec",
-    "client",
-    "--",
-    "sh",
-    "-c",
-    script,
-  ];
-  await exec(findKubectl(`${root}node_modules/.tools`), args, { timeoutMs: 90_000 });
-}
-
-/** Proportional share: pages that several processes map count once. Unit: KiB. */
-function memoryOf(pid: number): number {
-  try {
-    return Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0);
-  } catch {
-    return 0;
-  }
 }
 
 async function startEmptyProcesses(count: number): Promise<number> {

@@ -7,35 +7,19 @@
  *   npm run bench -- managers [--own-names] [--against CHECKOUT] [--runs 3] [--slices 200] [--seconds 10] [--rate 50]
  */
 import { parseArgs } from "node:util";
-import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MULTI_CLUSTER_SERVICES } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
-import { addressOf, changeOf } from "./fleet/changes.ts";
+import { change, fill, type Load } from "./fleet/load.ts";
 import { startQuartet } from "./fleet/quartet.ts";
 import { usageOfAll } from "./fleet/programs.ts";
-import {
-  exportService,
-  type FleetClients,
-  NAMESPACE,
-  sliceOf,
-  startWorld,
-  Trio,
-  untilImported,
-  type World,
-} from "./fleet/trio.ts";
+import { type FleetClients, startWorld, Trio } from "./fleet/trio.ts";
 
 const MIB = 1 << 20;
 const RUN_MS = 300_000;
 /** Before memory is looked at: what garbage there is of the start may have been collected by then. Unit: milliseconds. */
 const IDLE_MS = 5000;
-/** After the last change, for it to come through. Unit: milliseconds. */
-const SETTLE_MS = 2000;
 /** Before changes count: a compiler that has not seen the code yet takes twice as long for it. */
 const WARM_UP_CHANGES = 500;
-const AT_A_TIME = 8;
 
 /** The managers by role, and the clusters that they manage. */
 interface Fleet extends AsyncDisposable {
@@ -43,10 +27,7 @@ interface Fleet extends AsyncDisposable {
   readonly pids: ReadonlyMap<string, number>;
 }
 
-interface Load {
-  readonly hasOwnNames: boolean;
-  readonly slices: number;
-  readonly rate: number;
+interface Measured extends Load {
   readonly seconds: number;
 }
 
@@ -71,7 +52,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     },
   });
   const [slices, rate, seconds] = [values.slices, values.rate, values.seconds].map(Number);
-  const load: Load = {
+  const load: Measured = {
     hasOwnNames: values["own-names"],
     slices: slices ?? 0,
     rate: rate ?? 0,
@@ -85,7 +66,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   print(medians(now), before === undefined ? undefined : medians(before));
 }
 
-async function measure(checkout: string | undefined, load: Load): Promise<Map<string, Figures>> {
+async function measure(checkout: string | undefined, load: Measured): Promise<Map<string, Figures>> {
   const signal = AbortSignal.timeout(RUN_MS);
   await using fleet = load.hasOwnNames
     ? await startTrio(checkout, signal)
@@ -133,67 +114,6 @@ async function usageOf({ pids }: Fleet): Promise<Map<string, Usage>> {
 
 function memoryOf(used: Usage | undefined): readonly [number, number] {
   return [used?.memory ?? 0, used?.ownMemory ?? 0];
-}
-
-async function fill(world: World, { slices, hasOwnNames }: Load): Promise<void> {
-  const numbers = Array.from({ length: slices }, (_, at) => at).values();
-  const work = async (): Promise<void> => {
-    for (const at of numbers) {
-      const slice = sliceOf({ name: `slice-${at}`, service: `service-${at}` }, endpointsOf(at, "10.0.0.1"));
-      await world.exporter.create(ENDPOINT_SLICES, slice, { signal: world.signal });
-      await exportService(world, `service-${at}`);
-      if (!hasOwnNames) await balance(world, `service-${at}`);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_A_TIME }, work));
-  await untilImported(world, slices);
-}
-
-/** What fleet-networking imports, it imports for load balancers. */
-async function balance({ exporter, importer, signal }: World, name: string): Promise<void> {
-  const metadata = { namespace: NAMESPACE, name };
-  await exporter.create(FLEET_SERVICE_EXPORTS, { metadata }, { signal });
-  const spec = { serviceImport: { name } };
-  await importer.create(MULTI_CLUSTER_SERVICES, { metadata, spec }, { signal });
-}
-
-/** Ten endpoints, as a busy Service has; the address of the first identifies the change. */
-function endpointsOf(at: number, address: string): EndpointSlice["endpoints"] {
-  const others = Array.from({ length: 9 }, (_, other) => `10.${at & 255}.${at >> 8}.${other + 1}`);
-  return [address, ...others].map((it) => ({
-    addresses: [it],
-    conditions: { ready: true, serving: true, terminating: false },
-    zone: "zone-1",
-  }));
-}
-
-let lastChange = 0;
-
-/** Resolves when the last change of each slice is imported. */
-async function change(world: World, { slices, rate }: Load, count: number): Promise<void> {
-  const { exporter, imported, signal } = world;
-  const awaited = new Map<number, number>();
-  const last = Promise.withResolvers<void>();
-  using _watch = imported.subscribe(({ after }) => {
-    const seen = changeOf(after?.endpoints[0]?.addresses[0] ?? "");
-    if (awaited.get(seen % slices) === seen) awaited.delete(seen % slices);
-    if (awaited.size === 0) last.resolve();
-  });
-  const pending: Promise<unknown>[] = [];
-  const startMs = systemClock.monotonic();
-  for (let at = 0; at < count; at += 1) {
-    const leftMs = startMs + (at * 1000) / rate - systemClock.monotonic();
-    if (leftMs > 1) await delay(systemClock, leftMs, signal);
-    lastChange += 1;
-    const slice = lastChange % slices;
-    awaited.set(slice, lastChange);
-    const endpoints = endpointsOf(slice, addressOf(lastChange));
-    const key = objectKey(NAMESPACE, `slice-${slice}`);
-    pending.push(exporter.mergePatch(ENDPOINT_SLICES, key, { endpoints }, { signal }));
-  }
-  await Promise.all(pending);
-  await Promise.race([last.promise, delay(systemClock, SETTLE_MS * 10, signal)]);
-  await delay(systemClock, SETTLE_MS, signal);
 }
 
 function medians(runs: readonly Map<string, Figures>[]): Map<string, Figures> {

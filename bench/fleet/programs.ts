@@ -67,11 +67,15 @@ export interface ServedApi extends AsyncDisposable {
   readonly kubeconfig: string;
 }
 
-/** An API server in a separate process, in memory as in most tests: the journal is not measured. */
-export async function startApi(name: string): Promise<ServedApi> {
+/**
+ * An API server in a separate process, in memory as in most tests: the journal is not measured.
+ *
+ * @param checkout - Where the program comes from. Default: this checkout.
+ */
+export async function startApi(name: string, checkout?: string): Promise<ServedApi> {
   const dataDir = await mkdtemp(join(tmpdir(), `fairlead-bench-${name}-`));
   const flags = ["--data", dataDir, "--port", "0", "--journal", "none"];
-  const program = await startProgram(["apiserver", ...flags]);
+  const program = await startProgram(["apiserver", ...flags], { checkout });
   return {
     pids: [program.pid],
     kubeconfig: join(dataDir, "admin.kubeconfig"),

@@ -22,18 +22,29 @@ export interface Quartet extends AsyncDisposable {
   readonly clients: FleetClients;
   /** Of the programs: hub, exporter, importer and mcs. */
   readonly pids: ReadonlyMap<string, number>;
+  /** Of the API servers. */
+  readonly servers: readonly number[];
 }
 
 const deps = systemDeps(silentLogger);
 const ACCOUNT = "agent";
 
-/** @param checkout - Where the programs come from. Default: this checkout. */
-export async function startQuartet(checkout: string | undefined, signal: AbortSignal): Promise<Quartet> {
+/**
+ * @param checkout - Where the managers come from. Default: this checkout.
+ * @param serversOf - Where the API servers come from. Default: this checkout.
+ */
+export async function startQuartet(
+  checkout: string | undefined,
+  signal: AbortSignal,
+  serversOf?: string,
+): Promise<Quartet> {
+  const servers: number[] = [];
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "fairlead-bench-"));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   const cluster = async (name: string): Promise<Cluster> => {
-    const api = stack.use(await startApi(name));
+    const api = stack.use(await startApi(name, serversOf));
+    servers.push(...api.pids);
     const config = await loadKubeconfig(api.kubeconfig);
     const client = stack.use(connect(config, deps));
     const crds = name === "hub" ? HUB_NET_CRDS : MEMBER_CRDS;
@@ -56,7 +67,7 @@ export async function startQuartet(checkout: string | undefined, signal: AbortSi
   }
   const clients = { hub: hub.client, exporter: members.exporter.client, importer: members.importer.client };
   const held = stack.move();
-  return { clients, pids, [Symbol.asyncDispose]: () => held.disposeAsync() };
+  return { clients, pids, servers, [Symbol.asyncDispose]: () => held.disposeAsync() };
 }
 
 interface Cluster {

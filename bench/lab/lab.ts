@@ -1,5 +1,6 @@
 /** A lab for a bench: brought up and taken down by the CLI, as people do it. */
 
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { exec } from "@fairlead/base/exec.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
@@ -27,8 +28,15 @@ export interface BenchLab extends AsyncDisposable {
 
 export async function startBenchLab(
   name: string,
-  shape: { readonly members: number; readonly nodes: number; readonly topology?: "flat" | "nat" },
+  shape: {
+    readonly members: number;
+    readonly nodes: number;
+    readonly topology?: "flat" | "nat";
+    /** The checkout whose programs are run. Default: this one. */
+    readonly checkout?: string;
+  },
 ): Promise<BenchLab> {
+  const fairlead = (args: readonly string[]): Promise<number> => timed(shape.checkout ?? root, args);
   await fairlead(["lab", "down", "--name", name]);
   const upMs = await fairlead([
     "lab",
@@ -43,7 +51,6 @@ export async function startBenchLab(
     shape.topology ?? "flat",
   ]);
   const layout = labLayout(stateRoot(), name);
-  const { topology } = requireState(layout, name);
   const clients: KubeClient[] = [];
   let isDown = false;
   const down = async (): Promise<number> => {
@@ -54,7 +61,10 @@ export async function startBenchLab(
   };
   return {
     layout,
-    topology,
+    // Other checkouts may keep another state.
+    get topology() {
+      return requireState(layout, name).topology;
+    },
     upMs,
     down,
     async client(cluster) {
@@ -68,9 +78,9 @@ export async function startBenchLab(
   };
 }
 
-async function fairlead(args: readonly string[]): Promise<number> {
+async function timed(checkout: string, args: readonly string[]): Promise<number> {
   const startMs = performance.now();
-  await exec(`${root}bin/fairlead`, args, { timeoutMs: 300_000 });
+  await exec(join(checkout, "bin/fairlead"), args, { timeoutMs: 300_000 });
   return performance.now() - startMs;
 }
 
