@@ -50,6 +50,12 @@ async function lostDatagrams(address: string): Promise<readonly number[]> {
   return lost.toSorted((a, b) => a - b);
 }
 
+async function partOf(answers: AsyncIterator<Buffer, undefined>): Promise<Buffer> {
+  const { value, done } = await answers.next();
+  if (done === true) throw new Error("the connection has ended");
+  return value;
+}
+
 /** Writes of each size, one by one, and then of many segments. */
 async function lostWrites(address: string): Promise<readonly number[]> {
   const socket = connect({ host: address, port: Number(port), noDelay: true });
@@ -57,16 +63,13 @@ async function lostWrites(address: string): Promise<readonly number[]> {
   const sizes = [...Array.from({ length: 301 }, (_, at) => 1200 + at), BULK_BYTES];
   try {
     await once(socket, "connect", { signal: AbortSignal.timeout(TRIES * ANSWER_MS) });
+    socket.setTimeout(20 * ANSWER_MS, () => socket.destroy(new Error("no answer")));
+    const answers = socket[Symbol.asyncIterator]() as AsyncIterator<Buffer, undefined>;
     for (const size of sizes) {
       const bytes = bytesOf(size);
       socket.write(bytes);
       const parts: Buffer[] = [];
-      for (let left = size; left > 0;) {
-        const signal = AbortSignal.timeout(20 * ANSWER_MS);
-        const [part] = (await once(socket, "data", { signal })) as [Buffer];
-        parts.push(part);
-        left -= part.length;
-      }
+      for (let left = size; left > 0; left -= parts.at(-1)?.length ?? 0) parts.push(await partOf(answers));
       if (!Buffer.concat(parts).equals(bytes)) lost.push(size);
     }
   } catch {
