@@ -22,7 +22,8 @@ export function renderRuns(all: ReadonlyMap<string, Runs>): string {
     shown(values),
     ...others.flatMap(([, runs]) => {
       const before = runs.get(name) ?? [];
-      return [shown(before), (quantile(values, 0.5) / quantile(before, 0.5)).toFixed(2)];
+      const ratio = quantile(values, 0.5) / quantile(before, 0.5);
+      return [shown(before), Number.isFinite(ratio) ? ratio.toFixed(2) : "-"];
     }),
   ]);
   const heads = ["MEDIAN [LEAST-MOST]", "NOW", ...others.flatMap(([name]) => [name, "RATIO"])];
