@@ -114,7 +114,7 @@ async function kernelChanges(resolver: Resolver, pods: readonly PolicyPod[]): Pr
   await createNetns(netns, signal);
   try {
     using nft = createNft({ netns });
-    const [table, draft] = [new PolicyTable(nft), new PolicyDraft()];
+    const [table, draft] = [new PolicyTable(nft, () => {}), new PolicyDraft()];
     const sync = (): Promise<boolean> =>
       table.sync({ ...draft.table.takeChanges(), whole: draft.table.whole }, signal);
     draft.apply(resolver.take());

@@ -123,20 +123,28 @@ describe("a fleet at rest", () => {
 });
 
 describe("a cluster whose agent falls silent", () => {
+  /** What the hub says of it. */
+  const untilSaid = (text: string) =>
+    eventuallyOne(
+      fleet.client("hub"),
+      MEMBER_CLUSTERS,
+      objectKey(undefined, "a"),
+      (it) =>
+        it.status?.conditions?.some(
+          (at) => at.type === "Healthy" && at.status === "False" && at.message.includes(text),
+        ) === true,
+    );
+
   it("keeps the endpoints that still answer, loses the others, and gets all back when it renews its lease", async () => {
     answering.add("10.1.0.1");
     const agent = fleet.agents.get("a")!;
     await agent.stop();
-    await eventuallyOne(
-      fleet.client("hub"),
-      MEMBER_CLUSTERS,
-      objectKey(undefined, "a"),
-      (it) => it.status?.conditions?.some((at) => at.type === "Healthy" && at.status === "False") === true,
-    );
+    await untilSaid("but endpoints of the cluster answer");
     await untilImported(["10.1.0.1", "10.2.0.1"]);
     // The last one falls silent too, then answers again: it has to answer several times.
     answering.clear();
     await untilImported(["10.2.0.1"]);
+    await untilSaid("no endpoint of the cluster answers");
     answering.add("10.1.0.2");
     await untilImported(["10.1.0.2", "10.2.0.1"]);
     agent.start();

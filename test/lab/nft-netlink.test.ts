@@ -1,9 +1,13 @@
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { TableWatch } from "@fairlead/os/nft/netlink/table-watch.ts";
 import { afterAll, expect, it } from "vitest";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { loadLibC } from "@fairlead/os/libc/libc.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import type { NftSet, NftTable } from "@fairlead/os/nft/state.ts";
-import { createNetns, deleteNetns } from "@fairlead/os/netns/netns.ts";
+import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 import { describeNftDriver } from "@fairlead/os/nft/contract.ts";
 import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
 
@@ -34,6 +38,35 @@ describeOnKernel("on the kernel", () => {
       expect((await nft.read(table, signal))?.sets.get("s")?.elements.size).toBe(1);
       await deleteNetns(netns, signal);
       await createNetns(netns, signal);
+    }
+  });
+
+  it("reports tables that another program deletes, and those alone", async () => {
+    const netns = await fixture.netns("watched");
+    const nft = async (...words: readonly string[]): Promise<void> => {
+      const line = inNetns(netns, "nft", words);
+      await exec(line.command, line.args);
+    };
+    let count = 0;
+    const deps = systemDeps(silentLogger);
+    const watch = new TableWatch({ netns, tables: ["watched"], onDeleted: () => count++, deps });
+    try {
+      // Until the program listens.
+      await expect
+        .poll(async () => {
+          await nft("add", "table", "inet", "watched");
+          await nft("delete", "table", "inet", "watched");
+          return count;
+        })
+        .toBeGreaterThan(0);
+      const before = count;
+      await nft("add", "table", "inet", "other");
+      await nft("delete", "table", "inet", "other");
+      await nft("add", "table", "inet", "watched");
+      await nft("flush", "ruleset");
+      await expect.poll(() => count).toBeGreaterThan(before);
+    } finally {
+      await watch[Symbol.asyncDispose]();
     }
   });
 

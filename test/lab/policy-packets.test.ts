@@ -438,6 +438,25 @@ for my $port (1..5000) { send($s, "x", 0, sockaddr_in($port, $to)); }`;
     }
   });
 
+  it("is made again at once where another program deletes it, and that is reported", async () => {
+    await world.setPolicies(onlyFromB);
+    world.lost.length = 0;
+    for (const damage of [
+      ["delete", "table", "inet", "fairlead-policy"],
+      ["flush", "ruleset"],
+    ]) {
+      await world.nft(1, ...damage);
+      await expect.poll(() => world.lost, { timeout: 20_000 }).toEqual(["fairlead-policy"]);
+      expect(await world.asks("far:x/a", "x/a", { port: 80 })).toBe(false);
+      expect(await world.asks("x/b", "x/a", { port: 80 })).toBe(true);
+      world.lost.length = 0;
+    }
+    // What the agent deletes itself is not reported.
+    await world.stopAgent(1);
+    await world.startAgent(1);
+    expect(world.lost).toEqual([]);
+  });
+
   describe("with policies of nodes, and of pods about nodes", () => {
     const ONE = { matchLabels: { number: "1" } };
     const A = { matchLabels: { pod: "a" } };

@@ -144,6 +144,9 @@ export class PolicyWorld implements AsyncDisposable {
     return world;
   }
 
+  /** Tables that agents found deleted, and put back. */
+  readonly lost: string[] = [];
+
   netns(node: NodeNumber): Promise<string> {
     return this.#fixture.netns(nodeName(node));
   }
@@ -170,6 +173,7 @@ export class PolicyWorld implements AsyncDisposable {
       stateDir: join(this.#folder, nodeName(node)),
       ...defined({ loadLibC: this.loadLibC }),
       ...(node === this.#inside ? {} : { netns: await this.netns(node) }),
+      onLost: (table) => this.lost.push(table),
       deps,
     });
     const stack = new AsyncDisposableStack();

@@ -215,7 +215,7 @@ export const EXIT_CODES: readonly (readonly [code: number, meaning: string])[] =
   ],
   [
     3,
-    "`fairlead status`: it could read the fleet, and the hub or a member is not healthy. Drained members, conflicts, invalid exports and services without endpoints do not count. `fairlead verify`: a check failed. `fairlead lab status`: a program does not run, or an API server does not answer.",
+    "`fairlead status`: it could read the fleet, and the hub, a member or a link between members is not healthy. Drained members, conflicts, invalid exports and services without endpoints do not count. `fairlead verify`: a check failed. `fairlead lab status`: a program does not run, or an API server does not answer.",
   ],
   [130, "The command was interrupted by Ctrl-C."],
   [141, "The reader of the output has gone, as in `fairlead crds print --role hub | head`."],

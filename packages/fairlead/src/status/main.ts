@@ -2,7 +2,13 @@ import { printText } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
 import { renderStatus } from "@fairlead/fleet/cli/fleet/render-status.ts";
 import { findHubProgram } from "@fairlead/fleet/cli/fleet/hub-program.ts";
-import { inNamespace, isFleetHealthy, readFleet, summarizeFleet } from "@fairlead/fleet/cli/fleet/status.ts";
+import {
+  findCutLinks,
+  inNamespace,
+  isFleetHealthy,
+  readFleet,
+  summarizeFleet,
+} from "@fairlead/fleet/cli/fleet/status.ts";
 import { renderPaths } from "@fairlead/fleet/cli/fleet/render-paths.ts";
 import { arePathsHealthy, summarizePaths } from "@fairlead/fleet/cli/fleet/paths.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
@@ -23,7 +29,7 @@ const UNHEALTHY = 3;
 export function command(): Program {
   return new Command("status")
     .description(
-      "show the hub, clusters and services of a fleet; exit code 3 if the hub or a member is not healthy",
+      "show the hub, clusters and services of a fleet; exit code 3 if the hub, a member or a link between members is not healthy",
     )
     .option(...KUBECONFIG_FLAG)
     .option(
@@ -58,7 +64,8 @@ export function command(): Program {
           return;
         }
         const program = await findHubProgram(hub, deps, signal);
-        const all = { hub: program, ...summarizeFleet(snapshot) };
+        const links = findCutLinks(snapshot, nowMs);
+        const all = { hub: program, links, ...summarizeFleet(snapshot) };
         const { namespace } = flags;
         const status = namespace === undefined ? all : inNamespace(all, namespace);
         printText(renderStatus(status, flags.output, nowMs));

@@ -118,9 +118,11 @@ const fleet = {
       endpoints: 0,
       serving: 0,
       invalidExports: [H],
+      nodeProblems: [H],
     },
   ],
   networks: [{ profile: H, mode: H, members: 0, problems: [H] }],
+  links: [{ from: H, to: H, by: "endpoints" }],
   absentNamespaces: [{ namespace: H, clusters: [H] }],
   services: [
     {

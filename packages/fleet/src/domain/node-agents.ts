@@ -23,6 +23,8 @@ export interface NodeAgentsView {
   readonly ofPlugin: readonly string[];
   /** Nodes with packets between pods that the agent cannot filter. */
   readonly unfiltered: readonly string[];
+  /** Nodes whose agent cannot write its rules, with the reason. */
+  readonly failing: readonly string[];
   /** Nodes that had no policies between their boot and the start of their agent. */
   readonly unrestored: readonly string[];
   /** Versions of the agents, and what these support: each once. */
@@ -50,6 +52,9 @@ export function nodeAgentsOn(nodes: Iterable<ReportingNode>, nowMs: number): Nod
     missing,
     ofPlugin: names(({ report }) => report?.reason === NODE_POLICY_REASONS.plugin),
     unfiltered: names(({ report }) => report?.reason === NODE_POLICY_REASONS.unfiltered),
+    failing: reports.flatMap(({ node, report }) =>
+      report?.reason === NODE_POLICY_REASONS.failed ? [`${node.metadata.name}: ${report.message ?? ""}`] : [],
+    ),
     unrestored: names(({ node, report }) => report !== undefined && isUnrestored(node)),
     support: supportOf(reports.filter((it) => it.report !== undefined).map((it) => it.node)),
   };

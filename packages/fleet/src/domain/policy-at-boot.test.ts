@@ -66,6 +66,7 @@ it.each<[readonly string[], boolean, string]>([
       missing: [],
       ofPlugin: [],
       unfiltered: [],
+      failing: [],
       unrestored,
       support: [],
     };

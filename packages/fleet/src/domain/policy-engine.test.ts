@@ -15,6 +15,7 @@ const EVERYWHERE: NodeAgentsView = {
   missing: [],
   ofPlugin: [],
   unfiltered: [],
+  failing: [],
   unrestored: [],
   support: [],
 };
@@ -56,6 +57,11 @@ it("agents report engines that write nothing on Nodes, by their devices", () => 
 });
 
 it.each<[string, Parameters<typeof crossClusterPolicy>[0], string | undefined]>([
+  [
+    "nodes whose agents cannot write their rules",
+    { mode: "flat", engine: undefined, agents: { ...EVERYWHERE, failing: ["n: no memory"] } },
+    "False NodesFailing",
+  ],
   ["nothing outside of networks", { mode: undefined, engine: undefined, agents: EVERYWHERE }, undefined],
   [
     "True where fairlead node enforces them",

@@ -118,6 +118,12 @@ export function crossClusterPolicy({ mode, engine, agents }: PolicyMember): NewC
       "NodesWithoutAgent",
       `No fairlead node reports on ${someOf(agents.missing)}: policies that select pods of other clusters are not enforced for pods there.`,
     );
+  const [failure] = agents.failing;
+  if (failure !== undefined)
+    return not(
+      "NodesFailing",
+      `Policies are not enforced on ${agents.failing.length} node${agents.failing.length === 1 ? "" : "s"}: ${failure}`,
+    );
   const where =
     engine === undefined ? "fairlead node enforces" : `fairlead node enforces, in addition to ${engine},`;
   return {

@@ -150,6 +150,10 @@ export const NODE_RELEASES_ANNOTATION = "fairlead.dev/node-releases";
 export const PROPAGATION_ANNOTATION = "fairlead.dev/propagation";
 /** On the Lease of a member: the clusters to which its data path is cut, with commas between them. */
 export const CUT_OFF_ANNOTATION = "fairlead.dev/cut-off";
+/** The same: whether endpoints of clusters that the hub has lost answer this member. See domain/lost-clusters.ts. */
+export const LOST_CLUSTERS_ANNOTATION = "fairlead.dev/lost-clusters";
+/** The same: services whose endpoints in a cluster refuse connections, "east/work/hello,…". */
+export const REFUSED_ANNOTATION = "fairlead.dev/refused";
 
 /** Label of a Node: "true" makes it a gateway of its cluster in a parallel network. */
 export const GATEWAY_LABEL = "fairlead.dev/gateway";

@@ -25,6 +25,7 @@ export const NODE_POLICY_REASONS = {
   known: "EnforcedForKnownPods",
   plugin: "NetworkPluginEnforces",
   unfiltered: "BridgeTrafficNotFiltered",
+  failed: "NotEnforced",
 } as const;
 
 /**

@@ -16,6 +16,7 @@ function fleetOf(
     endpoints: 0,
     serving: 0,
     invalidExports: [],
+    nodeProblems: [],
   } as const;
   const service = { type: "", ports: [], importedBy: [], loadBalancer: undefined, endpoints: 0, serving: 0 };
   return {

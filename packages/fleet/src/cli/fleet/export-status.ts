@@ -7,6 +7,7 @@ import type {
 import { MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { readExport } from "#domain/exported-service.ts";
+import { someOf } from "#domain/node-agents.ts";
 import { findServed } from "#domain/served.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 
@@ -30,11 +31,13 @@ interface ExportFacts {
 /**
  * @param endpoints - Their number by "cluster/namespace/name".
  * @param slices - By the same.
+ * @param refusing - Members whose connections are refused, by the same.
  */
 export function summarizeExport(
   object: InternalServiceExport,
   endpoints: ReadonlyMap<string, number>,
   slices: ReadonlyMap<string, readonly EndpointSliceExport[]>,
+  refusing: ReadonlyMap<string, readonly string[]>,
 ): ExportStatus {
   const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
   const reference = object.spec?.serviceReference;
@@ -45,12 +48,22 @@ export function summarizeExport(
   const conflict = find(MCS_CONFLICT, "True") ?? find("Conflict", "True");
   const key = `${cluster}/${reference?.namespace}/${reference?.name}`;
   return {
-    ...examineExport(object, slices.get(key) ?? []),
+    ...withRefusals(examineExport(object, slices.get(key) ?? []), refusing.get(key)),
     cluster,
     doors: readExport(object)?.apis.map((it) => it.api) ?? [],
     conflicts: [refused, conflict].flatMap((it) => it?.message ?? []),
     endpoints: endpoints.get(key) ?? 0,
   };
+}
+
+/** Where there are no endpoints, what was found of them before is old. */
+function withRefusals(facts: ExportFacts, witnesses: readonly string[] = []): ExportFacts {
+  const isKnown = facts.usable > 0 && witnesses.length > 0;
+  return isKnown ? { ...facts, problems: [...facts.problems, whyRefused(witnesses)] } : facts;
+}
+
+function whyRefused(witnesses: readonly string[]): string {
+  return `its endpoints refuse connections from ${someOf(witnesses)}: no process of the pods listens on the targetPort, or a policy rejects them; compare the targetPort with the pods`;
 }
 
 function examineExport(object: InternalServiceExport, slices: readonly EndpointSliceExport[]): ExportFacts {

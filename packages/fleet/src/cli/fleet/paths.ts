@@ -116,7 +116,9 @@ function tunnelsTo(
 
 /** Whether each member has a way to each other one. */
 export function arePathsHealthy(paths: readonly ClusterPath[]): boolean {
-  return paths.every(({ tunnels }) =>
-    tunnels.some(({ path }) => PATH_KINDS.some((it) => it === path && it !== "none")),
-  );
+  return paths.every(hasPath);
+}
+
+export function hasPath({ tunnels }: ClusterPath): boolean {
+  return tunnels.some(({ path }) => PATH_KINDS.some((it) => it === path && it !== "none"));
 }

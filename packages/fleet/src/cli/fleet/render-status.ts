@@ -2,7 +2,8 @@ import { joinLines, oneLine } from "@fairlead/base/print.ts";
 import { type ListOutput, renderData } from "../output.ts";
 import { type Column, renderAge, renderTable } from "../table.ts";
 import type { HubProgram } from "./hub-program.ts";
-import type { ClusterStatus, FleetStatus, ServiceStatus } from "./status.ts";
+import { describeLink } from "./links.ts";
+import { type ClusterStatus, type FleetStatus, LEAVING, type ServiceStatus } from "./status.ts";
 
 /** @param nowMs - For ages. Unit: milliseconds since the Unix epoch. */
 export function renderStatus(status: FleetStatus, output: ListOutput, nowMs: number): string {
@@ -30,7 +31,7 @@ function names({ clusters, services }: FleetStatus): string[] {
 }
 
 function tables(status: FleetStatus, isWide: boolean, nowMs: number): string {
-  const { hub, clusters, services, networks } = status;
+  const { hub, clusters, services } = status;
   const age = (at: string | undefined): string =>
     at === undefined ? "never" : renderAge(nowMs - Date.parse(at));
   const parts = hub === undefined ? [] : [hubPart(hub, age)];
@@ -58,14 +59,26 @@ function tables(status: FleetStatus, isWide: boolean, nowMs: number): string {
   const isPartial = isDrained || services.some((it) => it.serving !== it.endpoints);
   const serviceColumns = [...(isWide ? WIDE_COLUMNS : NARROW_COLUMNS), ...(isPartial ? [SERVING] : [])];
   if (services.length > 0) parts.push(renderTable(serviceColumns, services));
-  parts.push(...section("SERVICES NOT SERVED", services.flatMap(problemLines)));
-  parts.push(...section("NAMESPACES NOT IMPORTED", isWide ? status.absentNamespaces.map(absentLine) : []));
-  parts.push(...section("CONFLICTS", services.flatMap(conflictLines)));
-  const problems = networks.flatMap((it) => it.problems.map((why) => `  ${it.profile}: ${why}`));
-  parts.push(...section("NETWORKS NOT READY", problems));
-  const invalid = clusters.flatMap((it) => it.invalidExports.map((why) => `  ${it.name}: ${why}`));
-  parts.push(...section("INVALID EXPORTS", invalid));
+  parts.push(...problemParts(status, isWide));
   return parts.join("\n\n");
+}
+
+function problemParts(status: FleetStatus, isWide: boolean): string[] {
+  const { clusters, services, networks, links = [], absentNamespaces } = status;
+  const ofNodes = clusters.flatMap((it) => it.nodeProblems.map((why) => `  ${it.name}: ${why}`));
+  const ofNetworks = networks.flatMap((it) => it.problems.map((why) => `  ${it.profile}: ${why}`));
+  const invalid = clusters.flatMap((it) => it.invalidExports.map((why) => `  ${it.name}: ${why}`));
+  const cut = links.map((it) => `  ${describeLink(it)}`);
+  return [
+    ...section("CLUSTERS NOT HEALTHY", clusters.flatMap(unhealthyLines)),
+    ...section("NODES NOT READY", ofNodes),
+    ...section("LINKS CUT", cut),
+    ...section("SERVICES NOT SERVED", services.flatMap(problemLines)),
+    ...section("NAMESPACES NOT IMPORTED", isWide ? absentNamespaces.map(absentLine) : []),
+    ...section("CONFLICTS", services.flatMap(conflictLines)),
+    ...section("NETWORKS NOT READY", ofNetworks),
+    ...section("INVALID EXPORTS", invalid),
+  ];
 }
 
 function hubPart(hub: HubProgram, age: (at: string | undefined) => string): string {
@@ -122,6 +135,10 @@ const WIDE_COLUMNS: readonly Column<ServiceStatus>[] = [
 /** "member-1(fleet+mcs:2)": the APIs by which it exports, and its endpoints. */
 function showExporter(of: ServiceStatus["exports"][number]): string {
   return `${of.cluster}(${of.doors.join("+")}:${of.endpoints})`;
+}
+
+function unhealthyLines({ name, message }: ClusterStatus): string[] {
+  return message === "" || message === LEAVING ? [] : [`  ${name}: ${message}`];
 }
 
 function problemLines(service: ServiceStatus): string[] {

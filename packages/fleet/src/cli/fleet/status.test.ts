@@ -84,6 +84,65 @@ function fleetOf(members: readonly Member[], ...parts: readonly Partial<FleetSna
 }
 
 describe("the state of a fleet", () => {
+  it("says in one line what is wrong with a member, and which links are cut", () => {
+    const said = "the lease was not renewed for 5 s, but endpoints of the cluster answer b";
+    const conditions = [is("Joined", "True"), is("Healthy", "False", said)];
+    const status = {
+      ...summarizeFleet(fleetOf([member("a", { status: { conditions } }), member("b")])),
+      links: [{ from: "b", to: "c", by: "endpoints" as const }],
+    };
+    const text = renderStatus(status, "text", 0);
+    expect(text).toContain(`CLUSTERS NOT HEALTHY\n  a: ${said}\n`);
+    expect(text).toContain("LINKS CUT\n  b to c: no endpoint answers any more");
+    expect(isFleetHealthy({ ...status, clusters: [] })).toBe(false);
+  });
+
+  it("names nodes whose agents do not do their part, and no clusters that are meant to be without agents", () => {
+    const said = (type: string, reason: string, message: string): Condition => ({
+      ...is(type, "False", message),
+      reason,
+    });
+    const agentStatus = [
+      {
+        type: "ServiceExportImportAgent" as const,
+        conditions: [
+          said("fairlead.dev/NodeAgentsInstalled", "NodesNotReady", "node-1: CrashLoopBackOff"),
+          said("fairlead.dev/CrossClusterPolicy", "NodesFailing", "node-2: cannot write"),
+        ],
+      },
+      {
+        type: "MultiClusterServiceAgent" as const,
+        conditions: [said("fairlead.dev/CrossClusterPolicy", "NoNodeAgents", "install it")],
+      },
+    ];
+    const { conditions = [] } = member("a").status ?? {};
+    const text = renderStatus(
+      summarizeFleet(fleetOf([member("a", { status: { conditions, agentStatus } })])),
+      "text",
+      0,
+    );
+    expect(text).toContain("NODES NOT READY\n  a: node-1: CrashLoopBackOff\n  a: node-2: cannot write");
+    expect(text).not.toContain("install it");
+  });
+
+  it("says which endpoints refuse connections of other members", () => {
+    const leases = ["a", "b"].map((name) => ({
+      metadata: {
+        namespace: `fleet-member-${name}`,
+        name,
+        annotations: { "fairlead.dev/refused": "a/work/hello" },
+      },
+    }));
+    const text = (count: number) => {
+      const snapshot = fleetOf([member("a"), member("b")], exported("a", count));
+      return renderStatus(summarizeFleet({ ...snapshot, leases }), "text", 0);
+    };
+    expect(text(1)).toMatch(
+      /SERVICES NOT SERVED\n {2}work\/hello: a: its endpoints refuse connections from a, b: no process/,
+    );
+    expect(text(0)).not.toContain("refuse");
+  });
+
   it("names members as people count them", () => {
     const names = ["member-10", "member-2", "member-1"];
     const { clusters } = summarizeFleet(fleetOf(names.map((it) => member(it))));

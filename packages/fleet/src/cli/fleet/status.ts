@@ -11,6 +11,7 @@ import { LEASES, type Lease } from "@fairlead/kube/api/coordination/v1/types.ts"
 import { parseClaims } from "#domain/claim.ts";
 import { drainedMembers, drainModeOf } from "#domain/drain.ts";
 import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
+import { CROSS_CLUSTER_POLICY, NODE_AGENTS_CONDITION } from "#api/fairlead.dev/node-agents.ts";
 import {
   IMPORTED_SERVICES,
   type ImportedService,
@@ -43,6 +44,8 @@ import {
 import { byNaturalText } from "@fairlead/base/text.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { HubProgram } from "./hub-program.ts";
+import { type CutLink, cutLinks, refusedBy } from "./links.ts";
+import { summarizePaths } from "./paths.ts";
 import {
   type AbsentNamespace,
   absentNamespaces,
@@ -57,6 +60,8 @@ export interface FleetStatus {
   readonly hub?: HubProgram;
   readonly clusters: readonly ClusterStatus[];
   readonly services: readonly ServiceStatus[];
+  /** Links between members that pass nothing. Undefined if these were not checked. */
+  readonly links?: readonly CutLink[];
   /** Namespaces of services into which members cannot import. */
   readonly absentNamespaces: readonly AbsentNamespace[];
   /** ClusterMeshProfiles. */
@@ -88,6 +93,8 @@ export interface ClusterStatus {
   readonly serving: number;
   /** Exports of this member that cannot be, each with the reason. */
   readonly invalidExports: readonly string[];
+  /** Why node agents of this member do not do their part. */
+  readonly nodeProblems: readonly string[];
   /** When it last reported. RFC 3339. */
   readonly lastSync: string | undefined;
   readonly since: string | undefined;
@@ -194,6 +201,7 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
           endpoints: endpoints.byCluster.get(name) ?? 0,
           serving: services.reduce((sum, it) => sum + (servingOf(it, drains).get(name) ?? 0), 0),
           invalidExports: (member.status?.agentStatus ?? []).flatMap(invalidExportsOf),
+          nodeProblems: (member.status?.agentStatus ?? []).flatMap(nodeProblemsOf),
           lastSync: lastSync(member, leases.get(`${mailbox}/${name}`)),
           since: member.metadata.creationTimestamp,
         };
@@ -215,6 +223,15 @@ export function inNamespace(status: FleetStatus, namespace: string): FleetStatus
   };
 }
 
+/** @param nowMs - Unit: milliseconds since the Unix epoch. */
+export function findCutLinks(snapshot: FleetSnapshot, nowMs: number): readonly CutLink[] {
+  return cutLinks(snapshot.leases, summarizePaths(snapshot, nowMs), membersThatRenew(snapshot.members));
+}
+
+function membersThatRenew(members: readonly MemberCluster[]): ReadonlySet<string> {
+  return new Set(members.filter((it) => healthOf(it).healthy === "True").map((it) => it.metadata.name));
+}
+
 function summarizeNetwork({ metadata, spec, status }: ClusterMeshProfile): NetworkStatus {
   const isWrong = (it: Condition): boolean =>
     (it.type === "Ready" && it.status === "False") || (it.type === "Conflict" && it.status === "True");
@@ -226,13 +243,13 @@ function summarizeNetwork({ metadata, spec, status }: ClusterMeshProfile): Netwo
   };
 }
 
-/** Whether hub and members are as they should be. What users export is not looked at, nor are drains. */
-export function isFleetHealthy({ hub, clusters }: FleetStatus): boolean {
-  if (hub?.state === "Dead") return false;
+/** Whether hub, members and links are as they should be. What users export is not looked at, nor are drains. */
+export function isFleetHealthy({ hub, clusters, links = [] }: FleetStatus): boolean {
+  if (hub?.state === "Dead" || links.length > 0) return false;
   return clusters.every((it) => it.message === LEAVING || (it.joined === "True" && it.healthy !== "False"));
 }
 
-const LEAVING = "leaving";
+export const LEAVING = "leaving";
 
 type Drains = ReadonlyMap<string, DrainMode>;
 
@@ -250,6 +267,19 @@ function invalidExportsOf({ conditions }: AgentStatus): readonly string[] {
   const invalid = conditions?.find((it) => it.type === EXPORTS_VALID && it.status === "False");
   return invalid === undefined ? [] : invalid.message.split("\n");
 }
+
+/** Clusters without node agents, or with a plugin that enforces policies, may be meant to be so. */
+const NODE_PROBLEMS: ReadonlySet<string> = new Set(["NodesWithoutAgent", "NodesFailing", "NodesNotReady"]);
+
+function nodeProblemsOf({ conditions = [] }: AgentStatus): readonly string[] {
+  return conditions
+    .filter(
+      ({ type, status, reason }) => NODE_TYPES.has(type) && status === "False" && NODE_PROBLEMS.has(reason),
+    )
+    .map((it) => it.message);
+}
+
+const NODE_TYPES: ReadonlySet<string> = new Set([NODE_AGENTS_CONDITION, CROSS_CLUSTER_POLICY]);
 
 /** The members that import a service: the owner of its member namespace, or members that read the view and have its namespace. */
 function importersOf(
@@ -326,6 +356,7 @@ function summarizeServices(
   const imports = new Map(snapshot.serviceImports.map((it) => [serviceKey(it.metadata), it]));
   const views = Map.groupBy(snapshot.importedServices, (it) => serviceKey(it.spec.service));
   const slices = Map.groupBy(snapshot.sliceExports, exportOfSlice);
+  const refused = refusedBy(snapshot.leases, membersThatRenew(snapshot.members));
   const exports = Map.groupBy(
     snapshot.exports.filter((it) => it.spec !== undefined),
     (it) => serviceKey(it.spec?.serviceReference ?? { name: "" }),
@@ -337,7 +368,7 @@ function summarizeServices(
         views: views.get(key) ?? [],
         importedBy: new Set((views.get(key) ?? []).flatMap((it) => importersOf(it, snapshot.reports))),
         imported: imports.get(key),
-        exported: objects.map((it) => summarizeExport(it, endpoints, slices)),
+        exported: objects.map((it) => summarizeExport(it, endpoints, slices, refused)),
       }),
     );
 }

@@ -1,11 +1,12 @@
 import { oneLine } from "@fairlead/base/print.ts";
 import type { ClusterMeshProfile, MeshState } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { CUT_OFF_ANNOTATION, PROPAGATION_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { PROPAGATION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { parsePropagation, type Propagation } from "#domain/propagation.ts";
 import type { Lease } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
+import { cutOffIn } from "../fleet/links.ts";
 import { type ClusterPath, summarizePaths } from "../fleet/paths.ts";
 import { summarizeFleet } from "../fleet/status.ts";
 import { compareVersions } from "../fleet/versions.ts";
@@ -104,7 +105,9 @@ export function summarizeMesh(
         .filter((it) => (it.status === "False") === POSITIVE.has(it.type))
         .map((it) => `${it.type}: ${it.message}`),
       ...[...known.values()].flatMap((it) => it.problems),
-      ...cutOffIn(snapshot.leases, names),
+      ...cutOffIn(snapshot.leases, names).map(
+        ({ from, to }) => `${from} does not reach the endpoints of ${to}: the data path is cut`,
+      ),
     ],
   };
 }
@@ -117,18 +120,6 @@ function pairsOf(leases: readonly Lease[], names: ReadonlySet<string>): readonly
     )
     .filter((it) => names.has(it.from))
     .toSorted((a, b) => byNaturalText(a.from, b.from) || byNaturalText(a.to, b.to));
-}
-
-function cutOffIn(leases: readonly Lease[], names: ReadonlySet<string>): string[] {
-  return leases
-    .filter((it) => isOfMember(it, names))
-    .flatMap(({ metadata: { name, annotations } }) =>
-      (annotations?.[CUT_OFF_ANNOTATION] ?? "")
-        .split(",")
-        .flatMap((it) =>
-          names.has(it) ? [`${name} does not reach the endpoints of ${it}: the data path is cut`] : [],
-        ),
-    );
 }
 
 function isOfMember({ metadata: { namespace, name } }: Lease, names: ReadonlySet<string>): boolean {

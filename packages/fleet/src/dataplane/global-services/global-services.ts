@@ -26,6 +26,8 @@ export interface GlobalServicesOptions {
   /** This node. */
   readonly nodes: Informer<Node>;
   readonly nodeName: string;
+  /** The table was deleted by another program, and is there again. */
+  readonly onLost: (table: string) => void;
   readonly deps: RuntimeDeps;
 }
 
@@ -69,6 +71,11 @@ export class GlobalServices implements Component {
     this.#controller.enqueue(this.#key);
   }
 
+  /** Another program may have changed the table. */
+  doubt(): void {
+    this.#running?.doubt();
+  }
+
   /** In place of `start`. */
   async remove(signal: AbortSignal): Promise<void> {
     using nft = createNft();
@@ -106,6 +113,7 @@ class Running implements AsyncDisposable {
   readonly #options: GlobalServicesOptions;
   readonly #stack = new AsyncDisposableStack();
   readonly #slices = new SlicesByService(serviceOfSlice);
+  readonly #loop: TableLoop;
 
   constructor(options: GlobalServicesOptions) {
     this.#options = options;
@@ -117,7 +125,9 @@ class Running implements AsyncDisposable {
       plan: (due, desired) => this.#plan(due, desired),
       nft: this.#stack.use(createNft()),
       flows: this.#stack.use(createFlowTable(deps)),
+      onLost: options.onLost,
     });
+    this.#loop = loop;
     this.#stack.use(loop);
     const all = (): void => {
       for (const it of services.store.list()) loop.markDue(keyOf(it));
@@ -147,6 +157,10 @@ class Running implements AsyncDisposable {
       const slices = [...this.#slices.of(key)];
       desired.set(key, service === undefined ? [] : planGlobalService({ service, slices, node }));
     }
+  }
+
+  doubt(): void {
+    this.#loop.doubt();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -10,6 +10,8 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import { createEventRecorder, type EventRecorder } from "@fairlead/kube/events/events.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { setCondition } from "@fairlead/kube/objects/conditions.ts";
@@ -19,6 +21,8 @@ import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { NodePolicies } from "../policy/node-policies.ts";
 import { GlobalServices } from "../global-services/global-services.ts";
+import { GLOBAL_TABLE } from "../global-services/table.ts";
+import { VIRTUAL_IP_TABLE } from "../virtual-ips/table.ts";
 import { WithdrawnFlows } from "../withdrawn-flows/withdrawn-flows.ts";
 import { VirtualIPs } from "../virtual-ips/virtual-ips.ts";
 import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
@@ -30,6 +34,7 @@ import { createNodeInformers, type NodeInformers, nodeSources, zoneOf } from "./
 import { type Attached, Attachments } from "./attachments.ts";
 import { EchoProbes } from "./echo-probes.ts";
 import { TUNNEL_MTU, tunnelTarget } from "./fleet-network.ts";
+import { HOST_TABLE } from "./host-table.ts";
 import { FleetKernel } from "./kernel.ts";
 import { publicKeysOf } from "./keys.ts";
 import { untilOnlyAgent } from "./only-agent.ts";
@@ -43,7 +48,7 @@ import {
   readState,
   withAllocations,
 } from "./state.ts";
-import { renderFleetTable } from "./table.ts";
+import { FLEET_TABLE, renderFleetTable } from "./table.ts";
 import { bytesOf, Tunnels } from "./tunnels.ts";
 import { Ways } from "./ways.ts";
 
@@ -97,6 +102,7 @@ class NodeAgent implements NodeAgentComponent {
   readonly #host: HostMonitor;
   readonly #stack = new AsyncDisposableStack();
   readonly #key: ObjectKey;
+  readonly #events: EventRecorder;
   readonly #stop = new AbortController();
   /** Of the last pass; undefined without one. */
   #figures: NodeFigures | undefined;
@@ -107,16 +113,24 @@ class NodeAgent implements NodeAgentComponent {
     const { client, nodeName, fleetNetns, deps } = options;
     this.#options = options;
     this.#key = objectKey(undefined, nodeName);
+    this.#events = createEventRecorder(client, NODE_MANAGER, deps);
     this.#informers = createNodeInformers(client, nodeName, deps);
     const nft = this.#stack.use(createNft({ netns: fleetNetns }));
     const hostNft = this.#stack.use(createNft());
     const guard = (signal: AbortSignal): Promise<void> => this.#policies.restore("fleet", signal);
-    this.#kernel = new FleetKernel({ nodeName, fleetNetns, nft, hostNft, guard });
+    const onLost = (table: string): void =>
+      this.#warn("TablePutBack", `nftables table ${table} was deleted by another program, and was put back`);
+    this.#kernel = new FleetKernel({ nodeName, fleetNetns, nft, hostNft, guard, onLost });
     this.#tunnels = this.#stack.use(
       new Tunnels({
         ...options,
         isUsed: (target) => this.#probes.isUsed(target),
         onPaths: () => this.#controller.enqueue(this.#key),
+        onEnded: (device) =>
+          this.#warn(
+            "TunnelEnded",
+            `the process of the WireGuard device ${device} has ended, and is started again`,
+          ),
       }),
     );
     this.#attachments = new Attachments({ runtime: options.runtime, fleetNetns, ...deps });
@@ -136,9 +150,15 @@ class NodeAgent implements NodeAgentComponent {
     );
     this.#ways = new Ways({ nodeName, kernel: this.#kernel, probes: this.#probes, ...deps });
     const { mcsImports: serviceImports, slices } = this.#informers;
-    this.#virtualIPs = this.#stack.use(new VirtualIPs({ serviceImports, slices, fleetNetns, deps }));
-    this.#policies = new NodePolicies({ ...options, ...this.#informers });
-    this.#globalServices = new GlobalServices({ ...this.#informers, nodeName, deps });
+    this.#virtualIPs = this.#stack.use(new VirtualIPs({ serviceImports, slices, fleetNetns, onLost, deps }));
+    this.#policies = new NodePolicies({
+      ...options,
+      ...this.#informers,
+      tables: [FLEET_TABLE, HOST_TABLE, VIRTUAL_IP_TABLE, GLOBAL_TABLE].map((it) => it.name),
+      onDeleted: () => this.#compare(),
+      onLost,
+    });
+    this.#globalServices = new GlobalServices({ ...this.#informers, nodeName, onLost, deps });
     this.#controller = createController(
       {
         name: "node",
@@ -230,6 +250,21 @@ class NodeAgent implements NodeAgentComponent {
       this.#doubt();
       throw error;
     }
+  }
+
+  /** A table was deleted. */
+  #compare(): void {
+    this.#doubt();
+    this.#virtualIPs.doubt();
+    this.#globalServices.doubt();
+    this.#controller.enqueue(this.#key);
+  }
+
+  /** In the log, and as an Event of the Node. */
+  #warn(reason: string, message: string): void {
+    this.#options.deps.log.warn(message);
+    const node = this.#informers.nodes.store.get(this.#key);
+    if (node !== undefined) this.#events.record(NODES, node, { type: "Warning", reason, message });
   }
 
   /** The next pass compares everything with the kernel. */

@@ -29,6 +29,8 @@ export interface KernelOptions {
   readonly hostNft: NftDriver;
   /** Brings what no packet in `fleet` may come before: called when the namespace has no link yet. */
   readonly guard: (signal: AbortSignal) => Promise<void>;
+  /** A table was deleted by another program, and is there again. */
+  readonly onLost: (table: string) => void;
 }
 
 /** Of earlier versions. */
@@ -57,6 +59,8 @@ export class FleetKernel {
   #network: AppliedNetwork | undefined;
   #host: NetworkState | undefined;
   #table: NftTable | undefined;
+  /** Tables that were written since the namespace was made. */
+  readonly #written = new Set<string>();
 
   constructor(options: KernelOptions) {
     this.#options = options;
@@ -119,7 +123,13 @@ export class FleetKernel {
     const before = this.#table ?? (await nft.read(FLEET_TABLE, signal));
     this.#table = undefined;
     await nft.apply(FLEET_TABLE, diffTable(before, table), signal);
+    this.#noteWritten(FLEET_TABLE.name, before);
     this.#table = table;
+  }
+
+  #noteWritten(name: string, before: NftTable | undefined): void {
+    if (before === undefined && this.#written.has(name)) this.#options.onLost(name);
+    this.#written.add(name);
   }
 
   /** Removes all of it, the namespace last: what is in there goes with it. */
@@ -127,6 +137,7 @@ export class FleetKernel {
     this.doubt();
     const netns = this.#options.fleetNetns;
     await this.#applyHostTable(undefined, signal);
+    this.#written.clear();
     await this.#removeVxlan(signal);
     await deleteDevice(HOST_DEVICE, { signal });
     await deleteNetns(netns, signal);
@@ -147,6 +158,7 @@ export class FleetKernel {
     ];
     if (!ends.every(Boolean)) {
       await this.#options.guard(signal);
+      this.#written.delete(FLEET_TABLE.name);
       // An end by itself leads into a namespace that lost its name.
       if (ends[0] === true) await deleteDevice(HOST_DEVICE, { signal });
       await runIpLines(createHostLink(nodeName, fleetNetns), { signal });
@@ -167,7 +179,9 @@ export class FleetKernel {
 
   async #applyHostTable(table: NftTable | undefined, signal: AbortSignal): Promise<void> {
     const { hostNft } = this.#options;
-    await hostNft.apply(HOST_TABLE, diffTable(await hostNft.read(HOST_TABLE, signal), table), signal);
+    const before = await hostNft.read(HOST_TABLE, signal);
+    await hostNft.apply(HOST_TABLE, diffTable(before, table), signal);
+    this.#noteWritten(HOST_TABLE.name, before);
   }
 }
 

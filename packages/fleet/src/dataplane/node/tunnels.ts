@@ -39,6 +39,8 @@ export interface TunnelsOptions {
   readonly isUsed: (target: string) => boolean;
   /** A path came or went: the tunnels are due. */
   readonly onPaths: () => void;
+  /** The process of that device has ended. */
+  readonly onEnded: (device: string) => void;
 }
 
 /**
@@ -225,7 +227,7 @@ export class Tunnels implements AsyncDisposable {
   }
 
   async #open(signal: AbortSignal): Promise<WireguardDevices> {
-    const { stateDir, fleetNetns, cgroup, deps, onPaths } = this.#options;
+    const { stateDir, fleetNetns, cgroup, deps, onEnded, onPaths } = this.#options;
     this.#devices ??= await openWireguard(
       {
         folder: join(stateDir, "wireguard"),
@@ -233,7 +235,7 @@ export class Tunnels implements AsyncDisposable {
         clock: deps.clock,
         ...defined({ cgroup }),
         onLost(device) {
-          deps.log.warn("the process of a WireGuard device has ended", { device });
+          onEnded(device);
           onPaths();
         },
       },

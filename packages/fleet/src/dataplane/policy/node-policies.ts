@@ -8,6 +8,7 @@ import type { PolicySettings } from "#policy/compile/draft.ts";
 import { Enforced } from "#policy/enforced.ts";
 import { policySettings } from "#policy/settings.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { IpAddress } from "@fairlead/base/netaddr/address.ts";
@@ -23,6 +24,7 @@ import { createEventRecorder } from "@fairlead/kube/events/events.ts";
 import { readGatewayDevices, readLinks } from "@fairlead/os/iproute/driver.ts";
 import type { LoadLibC } from "@fairlead/os/libc/libc.ts";
 import { isNetns } from "@fairlead/os/netns/netns.ts";
+import { TableWatch } from "@fairlead/os/nft/netlink/table-watch.ts";
 import { readBridges, unseenBridges } from "./bridges.ts";
 import { warnOfClosed } from "./closed-groups.ts";
 import { DnsProxies, oneOfEachFamily } from "./dns-proxies.ts";
@@ -30,6 +32,7 @@ import { DnsServers } from "./dns-servers.ts";
 import { engineOf } from "./engines.ts";
 import { FlowLog } from "./flow-log.ts";
 import { FqdnSets, onlyLearns } from "./fqdn-sets.ts";
+import { POLICY_TABLE } from "./names.ts";
 import { openPods, type PodLinks, podLinks } from "./pod-links.ts";
 import { PolicyReport } from "./policy-report.ts";
 import { PolicyDraft } from "./policy-draft.ts";
@@ -59,6 +62,11 @@ export interface NodePoliciesOptions {
   readonly minDnsTtl?: number;
   /** Loads the C library. Default: by the foreign function interface, if it is installed. */
   readonly loadLibC?: LoadLibC;
+  /** Other tables of this program, of which the caller wants to know that one of them was deleted. */
+  readonly tables?: readonly string[];
+  readonly onDeleted?: () => void;
+  /** A table was deleted by another program, and is there again. */
+  readonly onLost: (table: string) => void;
   readonly deps: RuntimeDeps;
 }
 
@@ -97,6 +105,9 @@ export class NodePolicies implements Component {
   #fleet: PolicySpace | undefined;
   #running: Running | undefined;
   readonly #report: PolicyReport;
+  readonly #watches = new Map<Place, TableWatch>();
+  /** Passes without success, one after the other. */
+  #failures = 0;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
   #engine: string | undefined;
   /** What is wrong with bridges. */
@@ -182,7 +193,7 @@ export class NodePolicies implements Component {
       this.#comparedAtMs = now;
     }
     const spaces = await this.#spaces(network.mode);
-    await running.sync(spaces, { ...this.#links, pods: this.#podLinks }, signal);
+    await this.#sync(running, spaces, signal);
     const open = this.#engine === undefined ? running.open(this.#podLinks) : undefined;
     this.#report.set(
       defined({
@@ -196,6 +207,39 @@ export class NodePolicies implements Component {
     const lacksFleet = network.mode === "parallel" && this.#fleet === undefined;
     const compareInMs = Math.max(1, this.#comparedAtMs + COMPARE_MS - now);
     return { requeueAfterMs: lacksFleet ? LOOK_MS : Math.min(compareInMs, running.dueInMs) };
+  }
+
+  async #sync(running: Running, spaces: readonly PolicySpace[], signal: AbortSignal): Promise<void> {
+    try {
+      await running.sync(spaces, { ...this.#links, pods: this.#podLinks }, signal);
+      this.#failures = 0;
+    } catch (error) {
+      this.#failures += 1;
+      // What passes by itself is not worth a report.
+      if (this.#failures > 1 && !signal.aborted) this.#report.set({ failed: messageOf(error) });
+      throw error;
+    }
+  }
+
+  #watch(place: Place, netns: string | undefined): void {
+    if (this.#watches.has(place)) return;
+    const { tables = [], onDeleted, deps } = this.#options;
+    const watch = new TableWatch({
+      ...defined({ netns, loadLibC: this.#options.loadLibC }),
+      tables: [POLICY_TABLE.name, ...tables],
+      onDeleted: () => {
+        this.#doubt();
+        this.#controller.enqueue(this.#key);
+        onDeleted?.();
+      },
+      deps,
+    });
+    this.#watches.set(place, watch);
+  }
+
+  async #endWatch(place: Place): Promise<void> {
+    await this.#watches.get(place)?.[Symbol.asyncDispose]();
+    this.#watches.delete(place);
   }
 
   /** Compares what no watch reports. */
@@ -228,6 +272,8 @@ export class NodePolicies implements Component {
     // The namespace would live on while something in it is open.
     if (!hasFleet) await this.#leaveFleet();
     else this.#fleet ??= this.#space("fleet", fleetNetns);
+    this.#watch("node", this.#options.netns);
+    if (hasFleet) this.#watch("fleet", fleetNetns);
     return [
       ...(this.#engine === undefined ? [this.#node] : []),
       ...(this.#fleet === undefined ? [] : [this.#fleet]),
@@ -264,11 +310,12 @@ export class NodePolicies implements Component {
   }
 
   #space(place: Place, netns: string | undefined): PolicySpace {
-    const { deps, loadLibC } = this.#options;
-    return new PolicySpace({ ...defined({ netns, loadLibC, saved: this.#savedOf(place) }), deps });
+    const { deps, loadLibC, onLost } = this.#options;
+    return new PolicySpace({ ...defined({ netns, loadLibC, saved: this.#savedOf(place) }), onLost, deps });
   }
 
   async #leaveFleet(): Promise<void> {
+    await this.#endWatch("fleet");
     await this.#fleet?.[Symbol.asyncDispose]();
     this.#fleet = undefined;
   }
@@ -280,6 +327,7 @@ export class NodePolicies implements Component {
 
   async #stop(): Promise<void> {
     await this.#leaveFleet();
+    await this.#endWatch("node");
     await this.#running?.[Symbol.asyncDispose]();
     this.#running = undefined;
   }

@@ -56,6 +56,13 @@ describe("the report of an agent on its Node", () => {
     expect(await said()).toBeUndefined();
   });
 
+  it("says that rules cannot be written, until they can", async () => {
+    report.set({ failed: "no memory" });
+    expect(await said()).toBe("False NotEnforced");
+    report.set({});
+    expect(await said()).toBe("True Enforced");
+  });
+
   it("names bridges whose pods can send with each other's addresses", async () => {
     report.set({ shared: ["cni0", "docker0"] });
     expect(await said()).toBe("True Enforced");

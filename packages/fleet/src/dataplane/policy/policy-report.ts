@@ -31,6 +31,8 @@ export interface NodePolicyState {
   readonly shared?: readonly string[];
   /** What is not enforced for new pods. */
   readonly open?: string;
+  /** Why the table cannot be written. */
+  readonly failed?: string;
 }
 
 export interface PolicyReportOptions {
@@ -40,6 +42,9 @@ export interface PolicyReportOptions {
   readonly nodes: Informer<Node>;
   readonly deps: RuntimeDeps;
 }
+
+/** Unit: characters. */
+const LONGEST_MESSAGE = 1000;
 
 /** The conditions to write, with the time until they are due again; undefined: the Node has them. Pure. */
 export function planReport(
@@ -76,9 +81,16 @@ export function planReport(
   return { next, dueInMs: AGENT_REPORT_MS };
 }
 
-function describe({ engine, unseen, open, shared = [] }: NodePolicyState): NodeCondition {
-  const { enforced, known, plugin, unfiltered } = NODE_POLICY_REASONS;
+function describe({ engine, unseen, open, failed, shared = [] }: NodePolicyState): NodeCondition {
+  const { enforced, known, plugin, unfiltered, failed: notEnforced } = NODE_POLICY_REASONS;
   const type = NODE_POLICY_CONDITION;
+  if (failed !== undefined)
+    return {
+      type,
+      status: "False",
+      reason: notEnforced,
+      message: `fairlead node cannot write its rules, and tries again: ${failed}`.slice(0, LONGEST_MESSAGE),
+    };
   if (engine !== undefined) return { type, status: "False", reason: plugin, message: engineReport(engine) };
   if (unseen !== undefined) return { type, status: "False", reason: unfiltered, message: unseen };
   const limits =
@@ -120,7 +132,7 @@ export class PolicyReport implements Component {
   }
 
   /**
-   * After each pass that succeeded: an agent whose passes fail stops to report.
+   * After each pass. An agent that makes none stops to report.
    *
    * @param state - Undefined: the cluster is in no network.
    */

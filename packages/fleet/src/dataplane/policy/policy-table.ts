@@ -6,11 +6,15 @@ import { FAMILIES, ownSet, POLICY_TABLE } from "./names.ts";
 /** The table in one network namespace: what is wanted is written there by the smallest change. */
 export class PolicyTable {
   readonly #nft: NftDriver;
+  readonly #onLost: (table: string) => void;
+  #isWritten = false;
   /** Whether the kernel holds what was wanted last. */
   #isKnown = false;
 
-  constructor(nft: NftDriver) {
+  /** @param onLost - The table was deleted by another program, and is there again. */
+  constructor(nft: NftDriver, onLost: (table: string) => void) {
     this.#nft = nft;
+    this.#onLost = onLost;
   }
 
   /** The next `sync` compares everything. */
@@ -34,10 +38,11 @@ export class PolicyTable {
   ): Promise<boolean> {
     const isKnown = this.#isKnown;
     this.#isKnown = false;
-    const ops = isKnown
-      ? diffTable(before, after)
-      : diffTable(await this.#nft.read(POLICY_TABLE, signal), whole);
+    const actual = isKnown ? before : await this.#nft.read(POLICY_TABLE, signal);
+    const ops = diffTable(actual, isKnown ? after : whole);
     await this.#nft.apply(POLICY_TABLE, ops, signal);
+    if (actual === undefined && this.#isWritten) this.#onLost(POLICY_TABLE.name);
+    this.#isWritten = true;
     this.#isKnown = true;
     return ops.length > 0;
   }
@@ -55,6 +60,7 @@ export class PolicyTable {
 
   async remove(signal: AbortSignal): Promise<void> {
     this.#isKnown = false;
+    this.#isWritten = false;
     const actual = await this.#nft.read(POLICY_TABLE, signal);
     await this.#nft.apply(POLICY_TABLE, diffTable(actual, undefined), signal);
   }

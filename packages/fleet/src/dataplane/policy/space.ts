@@ -31,6 +31,8 @@ export interface SpaceOptions {
   readonly saved?: string;
   /** Loads the C library. Default: by the foreign function interface, if it is installed. */
   readonly loadLibC?: LoadLibC;
+  /** The table was deleted by another program, and is there again. */
+  readonly onLost: (table: string) => void;
   readonly deps: RuntimeDeps;
 }
 
@@ -45,10 +47,10 @@ export class PolicySpace implements AsyncDisposable {
   #inode: number | undefined;
   #isCutDue = false;
 
-  constructor({ netns, saved, loadLibC, deps }: SpaceOptions) {
+  constructor({ netns, saved, loadLibC, onLost, deps }: SpaceOptions) {
     this.#netns = netns;
     this.#saved = saved === undefined ? undefined : new SavedTable(saved, deps);
-    this.#table = new PolicyTable(this.#stack.use(createNft(defined({ netns, loadLibC }))));
+    this.#table = new PolicyTable(this.#stack.use(createNft(defined({ netns, loadLibC }))), onLost);
     this.#flows = this.#stack.use(
       new CutFlows({
         ...deps,

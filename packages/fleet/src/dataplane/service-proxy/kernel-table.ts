@@ -31,7 +31,10 @@ export class KernelTable {
   readonly #nft: NftDriver;
   readonly #flows: FlowTable;
   readonly #log: Logger;
+  readonly #onLost: () => void;
   #record: KernelRecord | undefined;
+  #isWritten = false;
+  #isDoubtful = false;
   /** Flows to be ended once no new one can choose the old endpoint. */
   #gone: readonly ServiceFlow[] = [];
 
@@ -40,17 +43,26 @@ export class KernelTable {
     readonly nft: NftDriver;
     readonly flows: FlowTable;
     readonly log: Logger;
+    /** The table was deleted by another program, and is there again. Default: it is only logged. */
+    readonly onLost?: (table: string) => void;
   }) {
     this.#layout = options.layout;
     this.#nft = options.nft;
     this.#flows = options.flows;
     this.#log = options.log;
+    this.#onLost = () => options.onLost?.(options.layout.table.name);
+  }
+
+  /** The next `sync` compares everything. */
+  doubt(): void {
+    this.#isDoubtful = true;
   }
 
   /** Makes the kernel equal to the desired state. Writes nothing if nothing has changed. */
   async sync(signal: AbortSignal): Promise<void> {
     const changed = this.desired.takeChanged();
-    const record = this.#record;
+    const record = this.#isDoubtful ? undefined : this.#record;
+    this.#isDoubtful = false;
     this.#record = undefined;
     const next = record === undefined ? await this.#syncWhole(signal) : record;
     if (record !== undefined) {
@@ -88,6 +100,8 @@ export class KernelTable {
     const wanted = this.#layout.render(this.desired.elements);
     const ops = diffTable(actual, wanted);
     await this.#nft.apply(this.#layout.table, ops, signal);
+    if (actual === undefined && this.#isWritten) this.#onLost();
+    this.#isWritten = true;
     const before = elementsOf(actual);
     this.#gone = goneFlows(
       before,

@@ -19,6 +19,8 @@ export interface TableLoopOptions {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly log: Logger;
+  /** The table was deleted by another program, and is there again. */
+  readonly onLost?: (table: string) => void;
 }
 
 /** How often and how fast the kernel is asked again after it refused. */
@@ -52,6 +54,12 @@ export class TableLoop implements AsyncDisposable {
       this.#isIdle = false;
       this.#idle = Promise.withResolvers();
     }
+    this.#wake.resolve();
+  }
+
+  /** Another program may have changed the table: all of it is compared. */
+  doubt(): void {
+    this.#table.doubt();
     this.#wake.resolve();
   }
 

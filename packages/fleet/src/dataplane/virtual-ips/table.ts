@@ -9,7 +9,7 @@ import { affinityRules, REFUSE, renderChoices, renderSets } from "../service-pro
  * The table of virtual IPs in `fleet`: the maps and chains of the service proxy, at other hooks. Only packets from the node and
  * from pods come to a virtual IP: what leaves a tunnel is for the address of an endpoint, or is dropped before.
  */
-const VIRTUAL_IP_TABLE: NftTableName = { family: "inet", name: "fairlead-vips" };
+export const VIRTUAL_IP_TABLE: NftTableName = { family: "inet", name: "fairlead-vips" };
 
 /** `own` has the blocks of virtual IPs. */
 const KINDS: ReadonlySet<SetKind> = new Set([

@@ -32,6 +32,8 @@ export interface VirtualIPsOptions {
   readonly slices: Informer<EndpointSlice>;
   /** File of the network namespace `fleet`. */
   readonly fleetNetns: string;
+  /** The table was deleted by another program, and is there again. */
+  readonly onLost: (table: string) => void;
   readonly deps: RuntimeDeps;
 }
 
@@ -57,6 +59,11 @@ export class VirtualIPs implements AsyncDisposable {
     else if (before !== undefined && arePodsChanged(before, state)) this.#markOwn();
   }
 
+  /** Another program may have changed the table. */
+  doubt(): void {
+    this.#loop?.doubt();
+  }
+
   /** Until the next `update`. The table stays as it is. */
   async stop(): Promise<void> {
     const stack = this.#stack;
@@ -71,7 +78,7 @@ export class VirtualIPs implements AsyncDisposable {
   }
 
   #start(): void {
-    const { serviceImports, slices, fleetNetns, deps } = this.#options;
+    const { serviceImports, slices, fleetNetns, onLost, deps } = this.#options;
     const nft = this.#stack.use(createNft({ netns: fleetNetns }));
     const flows = this.#stack.use(createFlowTable({ ...deps, netns: fleetNetns }));
     const loop = new TableLoop({
@@ -81,6 +88,7 @@ export class VirtualIPs implements AsyncDisposable {
       plan: (due, desired) => this.#plan(due, desired),
       nft,
       flows,
+      onLost,
     });
     this.#loop = this.#stack.use(loop);
     this.#stack.use(serviceImports.subscribe(({ key }) => loop.markDue(key)));

@@ -35,6 +35,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { Role, RoleBinding, Subject } from "@fairlead/kube/api/rbac/v1/types.ts";
 import type { Applied } from "@fairlead/kube/types.ts";
+import { describeLost, type Witnesses } from "#domain/lost-clusters.ts";
 import type { Liveness } from "./leases.ts";
 
 /** What a member gets on the hub: a mailbox, permissions in it and nowhere else, and its InternalMemberCluster. */
@@ -169,7 +170,11 @@ export interface LastSeen {
   readonly agents: readonly AgentStatus[];
   readonly liveness: Liveness;
   readonly leaseSeconds: number;
+  /** Of a suspect. */
+  readonly witnesses?: Witnesses;
 }
+
+const NO_WITNESSES: Witnesses = { answered: [], unanswered: [] };
 
 /** The conditions of a MemberCluster. */
 export function planConditions(member: MemberCluster, received: LastSeen): NewCondition[] {
@@ -256,7 +261,7 @@ export function joined(agents: readonly AgentStatus[]): NewCondition {
   };
 }
 
-function healthy({ liveness, leaseSeconds }: LastSeen): NewCondition {
+function healthy({ liveness, leaseSeconds, witnesses = NO_WITNESSES }: LastSeen): NewCondition {
   switch (liveness) {
     case "alive":
       return {
@@ -270,7 +275,7 @@ function healthy({ liveness, leaseSeconds }: LastSeen): NewCondition {
         type: "Healthy",
         status: "False",
         reason: "HeartbeatLost",
-        message: `the lease was not renewed for ${leaseSeconds} s: importers drop endpoints that do not answer`,
+        message: describeLost(leaseSeconds, witnesses),
       };
     case "unknown":
       return {

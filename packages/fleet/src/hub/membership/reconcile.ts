@@ -57,6 +57,7 @@ import {
   planRoleBinding,
   withReportedConditions,
 } from "./plan.ts";
+import { lostIn, witnessesOf } from "./witnesses.ts";
 import { reportedStatus } from "./reported-status.ts";
 import { reportStay } from "./stay.ts";
 import { provideView, readerOf, removeFromViews, viewFor } from "./view.ts";
@@ -112,7 +113,10 @@ export function createMembership(parts: Parts): Controller {
           isOfView(change) ? readerOf(change) : ofChange(change),
         ),
         watching(informers.internalMembers, ofChange),
-        watching(informers.leases, (change) => (membership.isRenewal(change) ? [] : ofChange(change))),
+        watching(informers.leases, (change) => [
+          ...(membership.isRenewal(change) ? [] : ofChange(change)),
+          ...membership.suspectsIn(change),
+        ]),
         watching(informers.reports, ofChange),
         watching(informers.profiles, (change) => {
           if (isVersionChanged(change)) return everyone();
@@ -171,6 +175,11 @@ class Membership {
     const cluster = clusterOfMailbox(after?.metadata.namespace);
     if (before === undefined || cluster === undefined || this.#suspects.has(cluster)) return false;
     return this.#judge(cluster).liveness === "alive";
+  }
+
+  /** Suspects of which a member says something else than before. */
+  suspectsIn(change: Change<Lease>): ObjectKey[] {
+    return lostIn(change).flatMap((it) => (this.#suspects.has(it) ? [objectKey(undefined, it)] : []));
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
@@ -291,15 +300,22 @@ class Membership {
   }
 
   async #report(member: MemberCluster, signal: AbortSignal): Promise<ReconcileResult> {
-    const { client, deps, options } = this.#parts;
+    const { client, deps, informers, options } = this.#parts;
     const name = member.metadata.name;
     const { liveness, againInMs } = this.#judge(name);
     this.#setSuspect(name, liveness === "suspect");
     const reported = this.#internalMemberOf(member)?.status ?? {};
     const { agentStatus: agents = [] } = reported;
     let conditions = withReportedConditions(member.status?.conditions ?? [], reported.conditions);
-    for (const next of planConditions(member, { agents, liveness, leaseSeconds: options.leaseSeconds }))
-      conditions = setCondition(conditions, next, deps.clock);
+    const seen = {
+      agents,
+      liveness,
+      leaseSeconds: options.leaseSeconds,
+      ...(liveness === "suspect"
+        ? { witnesses: witnessesOf(name, informers.leases.store.list(), this.#suspects) }
+        : {}),
+    };
+    for (const next of planConditions(member, seen)) conditions = setCondition(conditions, next, deps.clock);
     const wasJoined = isConditionTrue(member.status?.conditions, "Joined");
     if (!wasJoined && isConditionTrue(conditions, "Joined"))
       deps.log.info("a member joined", { member: name });

@@ -92,7 +92,7 @@ beforeEach(async () => {
     hadInternalMember: () => true,
     mailbox: { internalMembers },
     stopwatch: { propagation: () => propagation },
-    probes: { cutOff: [] },
+    probes: { cutOff: [], lost: [], refused: [] },
   };
   begin = (more = {}) => {
     const kept = keepLease(session, { ...received, ...more }, stop.signal);

@@ -2,7 +2,14 @@ import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/type
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { isOlderVersion } from "@fairlead/kube/api/meta/version.ts";
-import { CUT_OFF_ANNOTATION, PROPAGATION_ANNOTATION, VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import {
+  CUT_OFF_ANNOTATION,
+  LOST_CLUSTERS_ANNOTATION,
+  PROPAGATION_ANNOTATION,
+  REFUSED_ANNOTATION,
+  VERSION_ANNOTATION,
+} from "#api/fairlead.dev/names.ts";
+import { formatLost } from "#domain/lost-clusters.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { VERSION } from "@fairlead/base/version.ts";
@@ -20,10 +27,10 @@ const PATIENCE = 2;
 /** Between two looks where nothing is renewed. Unit: seconds. */
 const IDLE_SECONDS = 60;
 
-/** How long changes of others take to arrive here goes with the renewals, and which clusters are cut off. */
+/** How long changes of others take to arrive here goes with the renewals, and how other clusters answer. */
 export type LeaseSession = HubSession & {
   readonly stopwatch: Pick<Stopwatch, "propagation">;
-  readonly probes: Pick<Probes, "cutOff">;
+  readonly probes: Pick<Probes, "cutOff" | "lost" | "refused">;
 };
 
 export interface HubListener {
@@ -208,6 +215,8 @@ async function writeLease(
   const reports = {
     [PROPAGATION_ANNOTATION]: stopwatch.propagation() ?? null,
     [CUT_OFF_ANNOTATION]: probes.cutOff.join() || null,
+    [LOST_CLUSTERS_ANNOTATION]: formatLost(probes.lost) ?? null,
+    [REFUSED_ANNOTATION]: probes.refused.join() || null,
   };
   try {
     const metadata = { labels, annotations: { ...version, ...reports } };

@@ -14,12 +14,14 @@ const THERE = "10.1.0.2";
 async function started({
   mode = "flat",
   silent = new Set([GONE]),
+  refusing = new Set<string>(),
   isEmpty = false,
   link,
   rttMs = 0,
 }: {
   readonly mode?: string;
   readonly silent?: Set<string>;
+  readonly refusing?: Set<string>;
   readonly isEmpty?: boolean;
   /** Whether packets arrive, by the time since the start. */
   readonly link?: (atMs: number) => boolean;
@@ -73,7 +75,7 @@ async function started({
   const probes = new Probes(session as unknown as Session, (address) => {
     asked += 1;
     return link === undefined
-      ? Promise.resolve(!silent.has(address))
+      ? Promise.resolve(refusing.has(address) ? "refused" : !silent.has(address))
       : connects(() => link(clock.monotonic() - beganMs), clock, rttMs);
   });
   await probes.start(new AbortController().signal);
@@ -154,6 +156,27 @@ describe("a cluster that the hub lost", () => {
     await names();
     expect(probes.isAlive("a", [GONE])).toBe(true);
   });
+});
+
+it("a service is named whose endpoints refuse connections, until one is answered or is silent", async () => {
+  const silent = new Set<string>();
+  const refusing = new Set([GONE, THERE]);
+  const { clock, probes, moves } = await started({ silent, refusing });
+  const minute = async (): Promise<void> => {
+    for (let second = 0; second < 60; second++) await clock.advance(1000);
+  };
+  await minute();
+  expect(probes.refused).toEqual(["a/work/hello"]);
+  await moves(GONE, THERE);
+  expect(probes.refused).toEqual([]);
+  await minute();
+  expect(probes.refused).toEqual(["a/work/hello"]);
+  refusing.delete(THERE);
+  await minute();
+  expect(probes.refused).toEqual([]);
+  silent.add(THERE);
+  await minute();
+  expect(probes.refused).toEqual([]);
 });
 
 describe("a cluster to which the data path is cut while the hub has it", () => {

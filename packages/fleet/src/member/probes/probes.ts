@@ -3,13 +3,16 @@ import { byText } from "@fairlead/base/text.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { LostCluster } from "#domain/lost-clusters.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { importedEndpoints, isImported } from "../imported-slices.ts";
+import { serviceOfSliceImport } from "../informers.ts";
 import type { Session } from "../session.ts";
 import { isParallel } from "../fleet-addresses.ts";
 import { readCutOff } from "./cut-off.ts";
 import { Damping } from "./damping.ts";
 import { PathWatch, PROMPT_MS } from "./path-watch.ts";
+import { RefusedSlices } from "./refused-slices.ts";
 import { ProbeTally } from "./tally.ts";
 import { type KnownEndpoints, planTargets, type ProbeTarget, takeSample } from "./targets.ts";
 import type { Probe } from "./tcp.ts";
@@ -23,6 +26,9 @@ const REPORT_MS = 250;
 
 /** Of a cluster whose data path is cut so many are asked in a round, in turn. */
 const MAX_OF_CUT = 32;
+
+/** Services that a Lease names. */
+const MAX_REFUSED = 20;
 
 /** After the hub is back it takes one lease to miss a cluster. Unit: leases. */
 const LEASES_UNTIL_NAMED = 2;
@@ -71,6 +77,7 @@ export class Probes implements AsyncDisposable {
   readonly #done = new Set<Promise<void>>();
   readonly #watch: PathWatch;
   readonly #damping = new Damping();
+  readonly #refused = new RefusedSlices();
   /** The fastest answers, by cluster. */
   readonly #fastestMs = new Map<string, number>();
   readonly #subscriptions = new DisposableStack();
@@ -109,6 +116,29 @@ export class Probes implements AsyncDisposable {
     return [...this.#suspects.values()].flatMap((it) => (it.isCut ? [it.cluster] : [])).toSorted(byText);
   }
 
+  /** Clusters that the hub has lost, of which this member has endpoints. */
+  get lost(): readonly LostCluster[] {
+    return [...this.#suspects.values()]
+      .flatMap(({ cluster, isNamed, tally }) => {
+        const answers = isNamed ? tally.hasAnswer : undefined;
+        return answers === undefined ? [] : [{ cluster, answers }];
+      })
+      .toSorted((a, b) => byText(a.cluster, b.cluster));
+  }
+
+  /** Services, as "cluster/namespace/name", whose endpoints in a slice refuse connections. Some of many. */
+  get refused(): readonly string[] {
+    if (this.#refused.isEmpty) return [];
+    const slices = new Map(this.#session.fleet.sliceImports.list().map((it) => [it.metadata.name, it]));
+    const names = this.#refused
+      .list(({ slice }) => slices.get(slice)?.spec.endpoints.length ?? Number.POSITIVE_INFINITY)
+      .flatMap(({ cluster, slice }) => {
+        const found = slices.get(slice);
+        return found === undefined ? [] : [`${cluster}/${serviceOfSliceImport(found)}`];
+      });
+    return [...new Set(names)].toSorted(byText).slice(0, MAX_REFUSED);
+  }
+
   /**
    * Resolves after the first round: an agent that starts while a cluster is suspect must not send traffic to endpoints
    * that its predecessor had dropped.
@@ -123,7 +153,10 @@ export class Probes implements AsyncDisposable {
         const left = new Set(addressesOf(after));
         const gone = addressesOf(before).filter((it) => !left.has(it));
         const cluster = (after ?? before)?.spec.endpointSliceReference.clusterId;
-        if (cluster !== undefined) this.#watch.notice(cluster, gone);
+        const { name } = (after ?? before)?.metadata ?? {};
+        if (cluster === undefined) return;
+        if (name !== undefined) this.#refused.forget(cluster, name);
+        this.#watch.notice(cluster, gone);
       }),
     );
     const wereCut = (await readCutOff(this.#session, signal)).filter(
@@ -296,7 +329,8 @@ export class Probes implements AsyncDisposable {
     const slice = slices[turn % slices.length];
     if (slice === undefined || !isImported(this.#session, slice)) return undefined;
     const targets = planTargets([slice]).filter((it) => it.ports.length > 0);
-    return targets[Math.floor(turn / slices.length) % targets.length];
+    const target = targets[Math.floor(turn / slices.length) % targets.length];
+    return target && { ...target, of: { cluster, slice: slice.metadata.name } };
   }
 
   async #round(of: Suspect, targets: readonly ProbeTarget[], signal: AbortSignal): Promise<void> {
@@ -391,8 +425,10 @@ export class Probes implements AsyncDisposable {
   }
 
   /** One port that answers is proof enough. Without a port to probe, the hub decides. */
-  async #ask({ address, ports }: ProbeTarget, signal: AbortSignal): Promise<boolean> {
+  async #ask({ address, ports, of }: ProbeTarget, signal: AbortSignal): Promise<boolean> {
     const answers = await Promise.all(ports.map((port) => this.#probe(address, port, signal)));
+    if (of !== undefined && !signal.aborted)
+      this.#refused.note(of, address, answers.length > 0 && answers.every((it) => it === "refused"));
     return answers.includes(true);
   }
 

@@ -47,6 +47,11 @@ export class ProbeTally {
     return [...this.#entries.values()].every((it) => it.isAlive);
   }
 
+  /** Whether an endpoint answers; undefined: none was asked. */
+  get hasAnswer(): boolean | undefined {
+    return this.#entries.size === 0 ? undefined : [...this.#entries.values()].some((it) => it.isAlive);
+  }
+
   /** Forgets endpoints that no longer exist. */
   keep(addresses: ReadonlySet<string>): void {
     for (const address of this.#entries.keys()) if (!addresses.has(address)) this.#entries.delete(address);

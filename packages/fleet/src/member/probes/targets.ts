@@ -1,3 +1,4 @@
+import type { AskedSlice } from "./refused-slices.ts";
 import type { EndpointSliceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 
 /** A slice of another cluster, as far as probes need it. */
@@ -15,6 +16,8 @@ export interface ProbeTarget {
   readonly address: string;
   /** TCP ports. Empty: nothing can be asked, the hub's word counts. */
   readonly ports: readonly number[];
+  /** The slice whose ports these are; absent: they are those of several. */
+  readonly of?: AskedSlice;
 }
 
 /** One target per endpoint of the slices, with all the TCP ports that any slice says it has. */

@@ -1,18 +1,22 @@
 import { connect } from "node:net";
 import type { Clock } from "@fairlead/base/clock.ts";
 
-/** Whether a TCP connection to an endpoint can be made. Never throws. */
-export type Probe = (address: string, port: number, signal: AbortSignal) => Promise<boolean>;
+/** Whether a TCP connection to an endpoint can be made. "refused": the endpoint is there, and does not listen. Never throws. */
+export type Probe = (address: string, port: number, signal: AbortSignal) => Promise<boolean | "refused">;
 
 /** Long enough for one lost SYN: Linux sends the second after 1 s (RFC 6298). Unit: milliseconds. */
 const CONNECT_TIMEOUT_MS = 1500;
+
+function hasErrno(error: object, code: string): boolean {
+  return "code" in error && error.code === code;
+}
 
 /** Opens a connection, sends nothing, and closes it as a kubelet's tcpSocket probe does: servers are used to that. */
 export function tcpProbe(clock: Clock): Probe {
   return (address, port, signal) =>
     new Promise((resolve) => {
       const socket = connect({ host: address, port });
-      const finish = (answered: boolean): void => {
+      const finish = (answered: boolean | "refused"): void => {
         timer[Symbol.dispose]();
         signal.removeEventListener("abort", onAbort);
         socket.destroy();
@@ -22,6 +26,6 @@ export function tcpProbe(clock: Clock): Probe {
       const timer = clock.after(CONNECT_TIMEOUT_MS, () => finish(false));
       signal.addEventListener("abort", onAbort, { once: true });
       socket.once("connect", () => finish(true));
-      socket.once("error", () => finish(false));
+      socket.once("error", (error) => finish(hasErrno(error, "ECONNREFUSED") && "refused"));
     });
 }

@@ -178,7 +178,7 @@ export function readU32(buffer: Buffer, at: number): number {
   return IS_LITTLE_ENDIAN ? buffer.readUInt32LE(at) : buffer.readUInt32BE(at);
 }
 
-function readU16(buffer: Buffer, at: number): number {
+export function readU16(buffer: Buffer, at: number): number {
   return IS_LITTLE_ENDIAN ? buffer.readUInt16LE(at) : buffer.readUInt16BE(at);
 }
 

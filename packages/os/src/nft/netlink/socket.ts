@@ -10,6 +10,7 @@ import {
   SOCK_CLOEXEC,
   SOCK_RAW,
 } from "#libc/libc.ts";
+import { writeU16, writeU32 } from "./message.ts";
 
 /** A netlink socket to netfilter, through the C library, because Node has no netlink sockets. */
 export interface NetlinkSocket extends Disposable {
@@ -54,6 +55,32 @@ export function openNetlinkSocket(libc: LibC, netns: string | undefined): Netlin
       closeSync(fd);
     },
   };
+}
+
+/** NFNLGRP_NFTABLES, as a bit. */
+const REPORTS_OF_NFTABLES = 1 << (7 - 1);
+/** sockaddr_nl. Unit: bytes. */
+const ADDRESS_BYTES = 12;
+
+/**
+ * Opens a socket that receives what changes in nftables there. The caller closes it.
+ *
+ * @throws {FleetError} `NFT_FAILED`
+ */
+export function openReports(libc: LibC, netns: string | undefined): number {
+  const fd =
+    netns === undefined ? openSocket(libc) : inNamespace(libc, netns, () => openSocket(libc), "NFT_FAILED");
+  try {
+    setBuffer(libc, fd, SO_RCVBUFFORCE, RECEIVE_BUFFER);
+    const address = Buffer.alloc(ADDRESS_BYTES);
+    writeU16(address, AF_NETLINK, 0);
+    writeU32(address, REPORTS_OF_NFTABLES, 8);
+    if (libc.bind(fd, address, address.length) !== 0) throw failed(libc, "listen to nf_tables");
+    return fd;
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
 }
 
 /** Takes all that has arrived. */
