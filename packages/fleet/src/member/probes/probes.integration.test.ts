@@ -94,7 +94,7 @@ describe("a probe", () => {
     const signal = AbortSignal.timeout(5000);
     expect(await probe("127.0.0.1", port, signal)).toBe(true);
     await new Promise((resolve) => void server.close(resolve));
-    expect(await probe("127.0.0.1", port, signal)).toBe(false);
+    expect(await probe("127.0.0.1", port, signal)).toBe("refused");
     expect(await probe("127.0.0.1", port, AbortSignal.abort())).toBe(false);
   });
 });

@@ -24,6 +24,7 @@ export function tcpProbe(clock: Clock): Probe {
       };
       const onAbort = (): void => finish(false);
       const timer = clock.after(CONNECT_TIMEOUT_MS, () => finish(false));
+      if (signal.aborted) onAbort();
       signal.addEventListener("abort", onAbort, { once: true });
       socket.once("connect", () => finish(true));
       socket.once("error", (error) => finish(hasErrno(error, "ECONNREFUSED") && "refused"));
