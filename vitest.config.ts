@@ -30,14 +30,14 @@ const IN_FULL_ONLY = SIZE === "full" ? [] : ["test/lab/{faults-{clock,server},pa
 /** Left to `npm run test:ci`: whole installations, labs in which one thing after the other fails, and the machine afterwards. */
 const IN_CI = [
   "test/chart/{image,install,install-page}.test.ts",
-  "test/fleet/{absent-fields,embedded-hub,faults,hub-away}.test.ts",
+  "test/fleet/{absent-fields,faults,hub-away}.test.ts",
   "test/lab/{between-nodes,charts,examples,faults-programs,fleet-faults,mode-change,nat,upgrade}.test.ts",
   "test/release/**/*.test.ts",
 ];
 const TAKEN = SIZE === "ci" ? IN_CI : ["test/{lab,release}/**/*.test.ts"];
 /** Left to `npm run test:full` as well: what `IN_CI` has in another form. */
 const IN_FULL = [
-  "test/fleet/hub-move.test.ts",
+  "test/fleet/{embedded-hub,hub-move}.test.ts",
   "test/lab/{bad-upgrades,chaos,faults-network,global-services,node-killed,profile-isolation,upgrades-at-once}.test.ts",
 ];
 const LEFT = SIZE === "test" ? [...IN_CI, ...IN_FULL] : [];

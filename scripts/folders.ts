@@ -27,13 +27,7 @@ const SAMPLES: Readonly<Record<string, Sample>> = {
     parent: "/root",
     path: "fairlead",
     umask: "077",
-    tests: [
-      "test/lab/network-policy",
-      "test/lab/parallel-network",
-      "test/lab/traffic",
-      "-t",
-      "deny by default|over UDP|fails over by priority",
-    ],
+    tests: ["test/lab/network-policy", "test/lab/parallel-network", "-t", "deny by default|over UDP"],
   },
   spaces: {
     parent: "/var/tmp",

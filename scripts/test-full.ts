@@ -11,6 +11,7 @@ const SAMPLED = [
   "packages/apiserver/test/kubectl",
   "test/chart/charts",
   "test/fleet/clocks",
+  "test/fleet/embedded-hub",
   "test/fleet/hub-move",
   "test/fleet/join-refused",
   "test/fleet/judge-experiment",

@@ -19,7 +19,7 @@ export const TESTS: readonly Step[] = [
 export const CI_TESTS: readonly Step[] = [
   {
     name: "tests of installations, of faults and of the machine",
-    command: vitest("ci", "integration", "lab", "lab-nat", "lab-machine"),
+    command: vitest("ci", "integration", "lab", "lab-machine"),
   },
 ];
 
