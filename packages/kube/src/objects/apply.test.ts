@@ -142,6 +142,25 @@ describe("applying a configuration that others changed", () => {
     const current = { metadata: { name: "one", managedFields }, f: now };
     expect(takenFields(current, { f: wanted }, "mine").map((it) => it.field)).toEqual(found);
   });
+  it("finds nothing in keys that are not JSON, or of other fields than the list has", () => {
+    const owned = { "k:{": { "f:name": {} }, "k:7": {}, 'k:{"a":1}': {}, 'k:{"b":1}': {}, 'k:{"c":1}': {} };
+    const managedFields = [applied, update({ "f:f": owned })];
+    const current = { metadata: { name: "one", managedFields }, f: [{ port: 80, name: "y" }] };
+    expect(takenFields(current, { f: [{ port: 80, name: "x" }] }, "mine")).toEqual([]);
+  });
+
+  it("looks at each item of a long list, and of others' fields, a bounded number of times", () => {
+    let reads = 0;
+    const seen = (port: number): object =>
+      Object.defineProperty({}, "port", { enumerable: true, get: () => ((reads += 1), port) });
+    const ports = Array.from({ length: 1000 }, (_, at) => at);
+    const owned = Object.fromEntries(ports.map((it) => [`k:{"port":${it}}`, { "f:name": {} }]));
+    const managedFields = [applied, update({ "f:f": owned })];
+    const current = { metadata: { name: "one", managedFields }, f: ports.map(seen) };
+    takenFields(current, { f: ports.map(seen) }, "mine");
+    expect(reads).toBeLessThan(20 * ports.length);
+  });
+
   it("finds nothing in an object that the manager did not apply before", () => {
     const current = { metadata: { name: "one", managedFields: [update({ "f:f": {} })] }, f: 1 };
     expect(takenFields(current, { f: 2 }, "mine")).toEqual([]);

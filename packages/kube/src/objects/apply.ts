@@ -3,7 +3,8 @@ import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { isObject, sameJson } from "@fairlead/base/json.ts";
 import type { Applied, CallOptions, KubeClient } from "#types.ts";
-import { type ChangeRecorder, findItem, recordReverted, takenFields } from "./reverted.ts";
+import { ItemsByKey, keyIn, valueIn } from "./list-items.ts";
+import { type ChangeRecorder, recordReverted, takenFields } from "./reverted.ts";
 
 export interface ApplyIfChanged<T extends KubeObject> extends CallOptions {
   /** The object as an informer with the same `fieldManager` has it; undefined if it does not exist. */
@@ -163,7 +164,7 @@ function setCovers(
 ): boolean {
   const present = new Set(current.map((item) => JSON.stringify(item)));
   const wanted = new Set(desired.map((item) => JSON.stringify(item)));
-  const isWanted = parts.every((part) => wanted.has(JSON.stringify(JSON.parse(part.slice(2)))));
+  const isWanted = parts.every((part) => wanted.has(JSON.stringify(valueIn(part))));
   return isWanted && wanted.size === parts.length && [...wanted].every((item) => present.has(item));
 }
 
@@ -176,10 +177,11 @@ function listCovers(
   parts: readonly string[],
 ): boolean {
   if (parts.length !== at.desired.length) return false;
+  const [wanted, found] = [new ItemsByKey(at.desired), new ItemsByKey(at.current)];
   return parts.every((part) => {
-    if (!part.startsWith("k:")) return false;
-    const key: unknown = JSON.parse(part.slice(2));
-    const [desired, current] = [findItem(at.desired, key), findItem(at.current, key)];
+    const key = keyIn(part);
+    if (key === undefined) return false;
+    const [desired, current] = [wanted.find(key), found.find(key)];
     return (
       desired !== undefined && current !== undefined && covers({ current, desired, owned: at.owned[part] })
     );

@@ -1,6 +1,7 @@
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { isObject, sameJson } from "@fairlead/base/json.ts";
+import { ItemsByKey, keyIn } from "./list-items.ts";
 
 /** Events about changes of others to objects that one controller writes. */
 
@@ -82,31 +83,21 @@ function partsOf({ field, current, desired, owned, others }: Place): Place[] {
       ...inside(`f:${key}`),
     }));
   if (!Array.isArray(desired)) return [];
-  const items = new Set(
-    others.flatMap((it) => Object.keys(it.owned).filter((part) => part.startsWith("k:"))),
-  );
-  return [...items].map((part) => {
-    const key: unknown = JSON.parse(part.slice(2));
-    return {
-      field: `${field}[${shownKey(key)}]`,
-      current: findItem(current, key),
-      desired: findItem(desired, key),
-      ...inside(part),
-    };
+  const parts = new Set(others.flatMap((it) => Object.keys(it.owned)));
+  const [wanted, found] = [new ItemsByKey(desired), new ItemsByKey(current)];
+  return [...parts].flatMap((part) => {
+    const key = keyIn(part);
+    const item = key && wanted.find(key);
+    if (key === undefined || item === undefined) return [];
+    return [
+      { field: `${field}[${shownKey(key)}]`, current: found.find(key), desired: item, ...inside(part) },
+    ];
   });
 }
 
-/** Finds the item of a list that has the values of a key in `fieldsV1`. */
-export function findItem(items: unknown, key: unknown): unknown {
-  if (!isObject(key) || !Array.isArray(items)) return undefined;
-  return (items as readonly unknown[]).find(
-    (item) => isObject(item) && Object.keys(key).every((name) => sameJson(item[name], key[name])),
-  );
-}
-
 /** `port=80,protocol="TCP"`, as servers word it. */
-function shownKey(key: unknown): string {
-  return Object.entries(isObject(key) ? key : {})
+function shownKey(key: Readonly<Record<string, unknown>>): string {
+  return Object.entries(key)
     .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
     .join(",");
 }
