@@ -37,7 +37,7 @@ function shapeOf(object: Manifest): unknown {
   return JSON.parse(
     JSON.stringify({ name, namespace, spec, rules, roleRef, subjects })
       .replaceAll(/"(helm\.sh\/chart|app\.kubernetes\.io\/(version|managed-by|part-of))":"[^"]*",?/g, "")
-      .replaceAll(/"env":\[\{"name":"FAIRLEAD_PERMISSIONS","value":"[0-9a-f]+"\}\],/g, "")
+      .replaceAll(/"env":\[\{"name":"FAIRLEAD_PERMISSIONS","value":"[0-9a-f ]+"\}\],/g, "")
       .replaceAll(",}", "}"),
   );
 }

@@ -19,6 +19,13 @@ describe("the digest of a member's permissions", () => {
       expect(() => checkPermissionsGranted(granted, NONE)).not.toThrow();
   });
 
+  it("lets an agent run that has fewer tasks than it was installed for, and none that has more", () => {
+    const all = { installsNodes: true, setsTaints: true, places: true };
+    const some = { ...all, places: false };
+    expect(() => checkPermissionsGranted(permissionsDigest(all), some)).not.toThrow();
+    expect(() => checkPermissionsGranted(permissionsDigest(some), all)).toThrow("needs other permissions");
+  });
+
   it("ends an agent of a release that needs others, with the command that grants them", () => {
     expect(() => checkPermissionsGranted("0123456789abcdef", NONE)).toThrow(
       /^fairlead member \S+ needs other permissions .*: run "fairlead join" of release \S+ again$/,

@@ -25,7 +25,7 @@ export interface AgentTasks {
   readonly places: boolean;
 }
 
-/** Identifies the permissions that this release of the agent needs for its tasks. */
+/** Identifies the permissions that this release of the agent needs for its tasks: one word for each set of them. */
 export function permissionsDigest({ installsNodes, setsTaints, places }: AgentTasks): string {
   const programs: readonly ProgramAccess[] = [
     MEMBER_ACCESS,
@@ -33,7 +33,11 @@ export function permissionsDigest({ installsNodes, setsTaints, places }: AgentTa
     ...(setsTaints ? [MEMBER_TAINTS_ACCESS] : []),
     ...(places ? [MEMBER_WORK_ACCESS] : []),
   ];
-  const text = JSON.stringify(programs.map(({ cluster, system }) => [cluster.map(shape), system.map(shape)]));
+  return programs.map(digestOf).join(" ");
+}
+
+function digestOf({ cluster, system }: ProgramAccess): string {
+  const text = JSON.stringify([cluster.map(shape), system.map(shape)]);
   return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }
 
@@ -46,10 +50,17 @@ function shape({ of: { group, plural }, subresource, verbs, names }: Access): un
  *
  * @param granted - The value of `PERMISSIONS_VARIABLE`.
  *
- * @throws {FleetError} PRECONDITION_FAILED if they are those of another release.
+ * @throws {FleetError} PRECONDITION_FAILED if some that the tasks need are not among them.
  */
 export function checkPermissionsGranted(granted: string | undefined, tasks: AgentTasks): void {
-  if (granted === undefined || granted === "" || granted === permissionsDigest(tasks)) return;
+  if (granted === undefined || granted === "") return;
+  const words = new Set(granted.split(" "));
+  if (
+    permissionsDigest(tasks)
+      .split(" ")
+      .every((it) => words.has(it))
+  )
+    return;
   throw new FleetError(
     "PRECONDITION_FAILED",
     `fairlead member ${VERSION} needs other permissions than "fairlead join" granted in this cluster: run "fairlead join" of release ${VERSION} again`,
