@@ -3,6 +3,7 @@
  * controllers, no nodes. It obeys the requests of its parent.
  */
 
+import type { Probe } from "@fairlead/fleet/member/probes/tcp.ts";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -157,7 +158,7 @@ async function joinMember({ shape, kubeconfig }: Hosted, hubKubeconfig: string):
   const member = await loadKubeconfig(kubeconfig);
   const local = stack.use(connect(member, deps));
   // There are no pods: connections would go to others that have these addresses.
-  const probe = (): Promise<boolean> => Promise.resolve(true);
+  const probe: Probe = () => Promise.resolve("connected");
   const agent = runAgent({ local, connectHub: (config) => connect(config, deps), deps, probe }, stop.signal);
   stack.defer(() => agent);
   const hub = await loadKubeconfig(hubKubeconfig);

@@ -103,7 +103,7 @@ function runMember(role: MemberRole, access: typeof ORIGINAL_MCS): void {
     await using local = connectProgram(configAs(access, east.config), deps);
     await using toHub = connectProgram(configAs(AGENT, hub.config), deps);
     await using _member = await startMember(
-      { cluster: "east", local, hub: toHub, deps, part, probe: () => Promise.resolve(true) },
+      { cluster: "east", local, hub: toHub, deps, part, probe: () => Promise.resolve("connected") },
       stopping,
     );
     await aborted(stopping);

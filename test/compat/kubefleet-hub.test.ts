@@ -44,7 +44,14 @@ beforeAll(async () => {
       await using local = connectProgram(configAs(MEMBER_ACCESS, east.config), deps);
       await using toHub = connectProgram(configAs(AGENT, hub.config), deps);
       await using _member = await startMember(
-        { cluster: "east", local, hub: toHub, deps, placement: true, probe: () => Promise.resolve(true) },
+        {
+          cluster: "east",
+          local,
+          hub: toHub,
+          deps,
+          placement: true,
+          probe: () => Promise.resolve("connected"),
+        },
         stopping,
       );
       await aborted(stopping);

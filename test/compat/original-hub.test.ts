@@ -72,7 +72,7 @@ beforeAll(async () => {
       await using local = connectProgram(configAs(MEMBER_ACCESS, east.config), deps);
       await using toHub = connectProgram(configAs(AGENT, hub.config), deps);
       await using _member = await startMember(
-        { cluster: "east", local, hub: toHub, deps, probe: () => Promise.resolve(true) },
+        { cluster: "east", local, hub: toHub, deps, probe: () => Promise.resolve("connected") },
         stopping,
       );
       await aborted(stopping);

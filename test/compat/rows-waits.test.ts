@@ -47,7 +47,7 @@ describe("hub and member", () => {
         local: east.client,
         hub: hub.client,
         deps: { ...testDeps("east"), clock },
-        probe: () => Promise.resolve(true),
+        probe: () => Promise.resolve("connected"),
       },
       signal,
     );

@@ -159,7 +159,13 @@ it("every program handles an object without any of its optional fields", { timeo
   await using stack = new AsyncDisposableStack();
   stack.defer(() => stop.abort());
   stack.use(await worlds.running(startHub(hub, {}, deps, stop.signal)));
-  const member = { cluster: "a", local: cluster, hub: mailbox, deps, probe: () => Promise.resolve(true) };
+  const member = {
+    cluster: "a",
+    local: cluster,
+    hub: mailbox,
+    deps,
+    probe: () => Promise.resolve("connected" as const),
+  };
   stack.use(await worlds.running(startMember(member, stop.signal)));
   const zone = { origin: "clusterset.local.", ttl: 5 };
   const sync = stack.use(createClusterSetSync({ client: cluster, tree: new RecordTree(), zone }, deps));

@@ -41,7 +41,7 @@ beforeAll(async () => {
   fleet = await startFleet({
     members: ["a", "b", "c"],
     leaseSeconds: 2,
-    probe: () => (address) => Promise.resolve(answering.has(address)),
+    probe: () => (address) => Promise.resolve(answering.has(address) ? "connected" : "silent"),
   });
   await ensureNamespace(fleet.client("c"), "work");
   await deploy(fleet.client("a"), { addresses: ["10.1.0.1", "10.1.0.2"] });
@@ -229,7 +229,7 @@ describe("a hub that cannot be reached for longer than a lease", () => {
     small = await startFleet({
       members: ["a", "b", "c"],
       leaseSeconds: 2,
-      probe: () => (address) => Promise.resolve(living.has(address)),
+      probe: () => (address) => Promise.resolve(living.has(address) ? "connected" : "silent"),
     });
     await ensureNamespace(small.client("c"), "work");
     for (const [member, address] of [

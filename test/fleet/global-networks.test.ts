@@ -42,7 +42,8 @@ beforeAll(async () => {
   fleet = await startFleet({
     members: CLUSTERS,
     leaseSeconds: 2,
-    probe: () => (address) => Promise.resolve(!CLUSTERS.some((it) => dead.has(it) && POD[it] === address)),
+    probe: () => (address) =>
+      Promise.resolve(CLUSTERS.some((it) => dead.has(it) && POD[it] === address) ? "silent" : "connected"),
   });
   for (const [profile, members] of Object.entries(NETWORKS)) {
     await createProfile(fleet.client("hub"), profile, { network: { mode: "flat" } });

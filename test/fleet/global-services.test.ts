@@ -27,7 +27,7 @@ const POD: Readonly<Record<Cluster, string>> = { a: "10.1.0.1", b: "10.2.0.1" };
 
 let fleet: TestFleet;
 beforeAll(async () => {
-  fleet = await startFleet({ members: CLUSTERS, probe: () => () => Promise.resolve(true) });
+  fleet = await startFleet({ members: CLUSTERS, probe: () => () => Promise.resolve("connected") });
 });
 afterAll(() => fleet[Symbol.asyncDispose]());
 

@@ -42,7 +42,7 @@ beforeAll(async () => {
     members: MEMBERS,
     clocks: { a: clock, b: clock, c: clock, hub: clock, "hub/apiserver": clock },
     hubJournal: true,
-    probe: () => (address) => Promise.resolve(!dead.has(address)),
+    probe: () => (address) => Promise.resolve(dead.has(address) ? "silent" : "connected"),
   });
   for (const [at, name] of MEMBERS.entries()) {
     const client = fleet.client(name);

@@ -53,7 +53,7 @@ afterEach(async () => {
 async function start(part: MemberPart): Promise<void> {
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
   const starting = startMember(
-    { cluster: "east", local, hub, deps, part, probe: () => Promise.resolve(true) },
+    { cluster: "east", local, hub, deps, part, probe: () => Promise.resolve("connected") },
     forever,
   );
   await clock.advance(5000);

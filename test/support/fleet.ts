@@ -234,7 +234,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
       name === options.inHub ? hub : stack.use(await startCluster(name, accessOf(options, name), more));
     members.set(name, cluster);
     // There are no pods: connections would go to others that have these addresses.
-    const probe = options.probe?.(name) ?? (() => Promise.resolve(true));
+    const probe: Probe = options.probe?.(name) ?? (() => Promise.resolve("connected"));
     const agent = stack.use(
       new Restartable(async (signal) => {
         const deps = depsOf(name);

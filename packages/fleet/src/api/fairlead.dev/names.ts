@@ -154,6 +154,8 @@ export const CUT_OFF_ANNOTATION = "fairlead.dev/cut-off";
 export const LOST_CLUSTERS_ANNOTATION = "fairlead.dev/lost-clusters";
 /** The same: services whose endpoints in a cluster refuse connections, "east/work/hello,…". */
 export const REFUSED_ANNOTATION = "fairlead.dev/refused";
+/** So many of them, at most: some are enough to look into the cause. */
+export const MAX_REFUSED = 20;
 
 /** Label of a Node: "true" makes it a gateway of its cluster in a parallel network. */
 export const GATEWAY_LABEL = "fairlead.dev/gateway";

@@ -1,4 +1,4 @@
-import { CUT_OFF_ANNOTATION, REFUSED_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { CUT_OFF_ANNOTATION, MAX_REFUSED, REFUSED_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 import type { Lease } from "@fairlead/kube/api/coordination/v1/types.ts";
@@ -15,8 +15,12 @@ export function refusedBy(
   for (const { metadata } of leases) {
     const { namespace, name, annotations } = metadata;
     if (!members.has(name) || namespace !== mailboxOf(name)) continue;
-    const keys = (annotations?.[REFUSED_ANNOTATION] ?? "").split(",");
-    for (const key of new Set(keys)) found.set(key, [...(found.get(key) ?? []), name]);
+    const keys = (annotations?.[REFUSED_ANNOTATION] ?? "").split(",", MAX_REFUSED);
+    for (const key of new Set(keys)) {
+      const names = found.get(key) ?? [];
+      names.push(name);
+      found.set(key, names);
+    }
   }
   return found;
 }

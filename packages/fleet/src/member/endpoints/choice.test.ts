@@ -314,7 +314,7 @@ class World {
         local: this.local,
         hub: this.hub,
         deps: this.#deps,
-        probe: (address) => Promise.resolve(answers(address)),
+        probe: (address) => Promise.resolve(answers(address) ? "connected" : "silent"),
         part: { roles: new Set(["member-net"]), isNetworking: true },
       },
       AbortSignal.timeout(30_000),

@@ -12,7 +12,7 @@ const SERVER_ERROR = 500;
 export function flowProbe(tcp: Probe, clock: Clock): FlowProbe {
   return async ({ address, port, http }, signal) => {
     if (http !== undefined) return askHttp({ address, port, ...http }, clock, signal);
-    return (await tcp(address, port, signal)) === true ? undefined : "no connection";
+    return (await tcp(address, port, signal)) === "connected" ? undefined : "no connection";
   };
 }
 

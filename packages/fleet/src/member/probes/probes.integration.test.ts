@@ -92,9 +92,9 @@ describe("a probe", () => {
     const { port } = server.address() as AddressInfo;
     const probe = tcpProbe(systemClock);
     const signal = AbortSignal.timeout(5000);
-    expect(await probe("127.0.0.1", port, signal)).toBe(true);
+    expect(await probe("127.0.0.1", port, signal)).toBe("connected");
     await new Promise((resolve) => void server.close(resolve));
     expect(await probe("127.0.0.1", port, signal)).toBe("refused");
-    expect(await probe("127.0.0.1", port, AbortSignal.abort())).toBe(false);
+    expect(await probe("127.0.0.1", port, AbortSignal.abort())).toBe("silent");
   });
 });

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import type { Session } from "../session.ts";
+import type { ProbeAnswer } from "./tcp.ts";
 import { Probes } from "./probes.ts";
 
 const LEASE_MS = 10_000;
@@ -60,6 +61,7 @@ async function started({
     fleet: {
       sliceImports: {
         list: () => slices,
+        get: () => slices[0],
         byIndex: () => slices,
         subscribe(listener: (change: unknown) => void) {
           onSlice = listener;
@@ -75,7 +77,7 @@ async function started({
   const probes = new Probes(session as unknown as Session, (address) => {
     asked += 1;
     return link === undefined
-      ? Promise.resolve(refusing.has(address) ? "refused" : !silent.has(address))
+      ? Promise.resolve(refusing.has(address) ? "refused" : silent.has(address) ? "silent" : "connected")
       : connects(() => link(clock.monotonic() - beganMs), clock, rttMs);
   });
   await probes.start(new AbortController().signal);
@@ -106,16 +108,16 @@ async function started({
 }
 
 /** As Linux does: a SYN, and another one after a second. Given up after a second and a half. */
-async function connects(link: () => boolean, clock: FakeClock, rttMs: number): Promise<boolean> {
+async function connects(link: () => boolean, clock: FakeClock, rttMs: number): Promise<ProbeAnswer> {
   const later = (ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, resolve));
   if (link()) {
     await later(rttMs);
-    return true;
+    return "connected";
   }
   await later(1000);
   const isAnswered = link() && rttMs < 500;
   await later(isAnswered ? rttMs : 500);
-  return isAnswered;
+  return isAnswered ? "connected" : "silent";
 }
 
 describe("a cluster that this member doubts because it did not hear from the hub", () => {

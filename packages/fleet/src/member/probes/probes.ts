@@ -3,6 +3,7 @@ import { byText } from "@fairlead/base/text.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MAX_REFUSED } from "#api/fairlead.dev/names.ts";
 import type { LostCluster } from "#domain/lost-clusters.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { importedEndpoints, isImported } from "../imported-slices.ts";
@@ -26,9 +27,6 @@ const REPORT_MS = 250;
 
 /** Of a cluster whose data path is cut so many are asked in a round, in turn. */
 const MAX_OF_CUT = 32;
-
-/** Services that a Lease names. */
-const MAX_REFUSED = 20;
 
 /** After the hub is back it takes one lease to miss a cluster. Unit: leases. */
 const LEASES_UNTIL_NAMED = 2;
@@ -128,12 +126,13 @@ export class Probes implements AsyncDisposable {
 
   /** Services, as "cluster/namespace/name", whose endpoints in a slice refuse connections. Some of many. */
   get refused(): readonly string[] {
-    if (this.#refused.isEmpty) return [];
-    const slices = new Map(this.#session.fleet.sliceImports.list().map((it) => [it.metadata.name, it]));
+    const { sliceImports } = this.#session.fleet;
+    const find = (slice: string): EndpointSliceImport | undefined =>
+      sliceImports.get(objectKey(undefined, slice));
     const names = this.#refused
-      .list(({ slice }) => slices.get(slice)?.spec.endpoints.length ?? Number.POSITIVE_INFINITY)
+      .list(({ slice }) => find(slice)?.spec.endpoints.length ?? Number.POSITIVE_INFINITY)
       .flatMap(({ cluster, slice }) => {
-        const found = slices.get(slice);
+        const found = find(slice);
         return found === undefined ? [] : [`${cluster}/${serviceOfSliceImport(found)}`];
       });
     return [...new Set(names)].toSorted(byText).slice(0, MAX_REFUSED);
@@ -429,7 +428,7 @@ export class Probes implements AsyncDisposable {
     const answers = await Promise.all(ports.map((port) => this.#probe(address, port, signal)));
     if (of !== undefined && !signal.aborted)
       this.#refused.note(of, address, answers.length > 0 && answers.every((it) => it === "refused"));
-    return answers.includes(true);
+    return answers.includes("connected");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -10,10 +10,6 @@ export class RefusedSlices {
   /** Addresses, by cluster and slice. */
   readonly #refused = new Map<string, Map<string, Set<string>>>();
 
-  get isEmpty(): boolean {
-    return this.#refused.size === 0;
-  }
-
   note({ cluster, slice }: AskedSlice, address: string, isRefused: boolean): void {
     if (!isRefused) {
       this.forget(cluster, slice);

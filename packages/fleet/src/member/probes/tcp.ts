@@ -1,8 +1,11 @@
 import { connect } from "node:net";
 import type { Clock } from "@fairlead/base/clock.ts";
 
-/** Whether a TCP connection to an endpoint can be made. "refused": the endpoint is there, and does not listen. Never throws. */
-export type Probe = (address: string, port: number, signal: AbortSignal) => Promise<boolean | "refused">;
+/** "refused": the endpoint is there, and does not listen. "silent": no connection in time, or no route. */
+export type ProbeAnswer = "connected" | "refused" | "silent";
+
+/** Makes a TCP connection to an endpoint. Never throws. */
+export type Probe = (address: string, port: number, signal: AbortSignal) => Promise<ProbeAnswer>;
 
 /** Long enough for one lost SYN: Linux sends the second after 1 s (RFC 6298). Unit: milliseconds. */
 const CONNECT_TIMEOUT_MS = 1500;
@@ -16,17 +19,17 @@ export function tcpProbe(clock: Clock): Probe {
   return (address, port, signal) =>
     new Promise((resolve) => {
       const socket = connect({ host: address, port });
-      const finish = (answered: boolean | "refused"): void => {
+      const finish = (answer: ProbeAnswer): void => {
         timer[Symbol.dispose]();
         signal.removeEventListener("abort", onAbort);
         socket.destroy();
-        resolve(answered);
+        resolve(answer);
       };
-      const onAbort = (): void => finish(false);
-      const timer = clock.after(CONNECT_TIMEOUT_MS, () => finish(false));
+      const onAbort = (): void => finish("silent");
+      const timer = clock.after(CONNECT_TIMEOUT_MS, () => finish("silent"));
       if (signal.aborted) onAbort();
       signal.addEventListener("abort", onAbort, { once: true });
-      socket.once("connect", () => finish(true));
-      socket.once("error", (error) => finish(hasErrno(error, "ECONNREFUSED") && "refused"));
+      socket.once("connect", () => finish("connected"));
+      socket.once("error", (error) => finish(hasErrno(error, "ECONNREFUSED") ? "refused" : "silent"));
     });
 }
