@@ -17,7 +17,7 @@ import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { MeshInformers } from "../fleet-addresses.ts";
-import { membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import {
   type AgentsInstall,
   type AgentsPlan,
@@ -77,7 +77,7 @@ export class NodeAgents {
         sources: [
           watching(this.daemonSets, always),
           watching(mesh.networks, always),
-          watching(session.mailbox.internalMembers, always),
+          watching(session.mailbox.internalMembers, (change) => (isMembershipChanged(change) ? always() : [])),
         ],
       },
       session.deps,
