@@ -77,7 +77,9 @@ export class NodeAgents {
         sources: [
           watching(this.daemonSets, always),
           watching(mesh.networks, always),
-          watching(session.mailbox.internalMembers, (change) => (isMembershipChanged(change) ? always() : [])),
+          watching(session.mailbox.internalMembers, (change) =>
+            isMembershipChanged(change) ? always() : [],
+          ),
         ],
       },
       session.deps,
