@@ -238,6 +238,19 @@ describe("a cluster to which the data path is cut while the hub has it", () => {
     expect([next, last].map((it) => probes.isAlive("a", [it]))).toEqual([false, false]);
   });
 
+  it("is seen to be cut if the cut comes soon after the hub has found the cluster again", async () => {
+    const { clock, probes, silent, names } = await started({ silent: new Set() });
+    await minute(clock);
+    await names("a");
+    await minute(clock);
+    await names();
+    await clock.advance(100);
+    for (const it of [GONE, THERE]) silent.add(it);
+    await minute(clock);
+    expect(both(probes)).toEqual([false, false]);
+    expect(probes.cutOff).toEqual(["a"]);
+  });
+
   it.each([
     [1500, 1500],
     [700, 700],

@@ -285,6 +285,8 @@ export class Probes implements AsyncDisposable {
   #end(suspect: Suspect): void {
     suspect.stop.abort();
     this.#suspects.delete(suspect.cluster);
+    // Asked at once: until an endpoint has answered the watch, a cut would not be seen.
+    this.#watch.notice(suspect.cluster, []);
     this.#findings += 1;
     this.onChange(suspect.cluster);
   }
