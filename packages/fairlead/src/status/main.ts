@@ -1,9 +1,12 @@
 import { printText } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
 import { renderStatus } from "@fairlead/fleet/cli/fleet/render-status.ts";
-import { findHubProgram } from "@fairlead/fleet/cli/fleet/hub-program.ts";
+import { changeKey, followFleet } from "@fairlead/fleet/cli/fleet/follow-fleet.ts";
+import { findHubProgram, type HubProgram } from "@fairlead/fleet/cli/fleet/hub-program.ts";
 import {
   findCutLinks,
+  type FleetSnapshot,
+  type FleetStatus,
   inNamespace,
   isFleetHealthy,
   readFleet,
@@ -17,6 +20,7 @@ import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
 import { listOption } from "#shared/output.ts";
+import { Screen } from "#shared/screen.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 
 /** Hides the option types of the command, which its callers do not use. */
@@ -39,13 +43,20 @@ export function command(): Program {
     .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
     .option("-n, --namespace <name>", "show only services of this namespace")
     .option("--paths", "show the tunnels between members of parallel networks; exit code 3 if one has none")
+    .option("-w, --watch", "show it again each time it changes, until it is interrupted")
     .addOption(listOption())
     .action((flags) =>
       runForPeople("status", async ({ deps, signal }) => {
+        const { namespace, output, paths: isPaths = false, watch: isWatch = false } = flags;
+        if (isPaths && isWatch)
+          throw new FleetError("OPTION_INVALID", "--paths and --watch cannot be used together");
         const named = { file: flags.hubKubeconfig, context: flags.hubContext };
         const config = await loadContext(named, flags.kubeconfig, process.env);
         await using hub = connect(config, deps);
-        await checkReachable(hub, { who: "the hub", config }, deps, signal);
+        const checkHub = async (): Promise<void> => {
+          await checkReachable(hub, { who: "the hub", config }, deps, signal);
+        };
+        await checkHub();
         const snapshot = await readFleet(hub, signal).catch((error: unknown) => {
           if (!hasCode(error, "API_NOT_FOUND")) throw error;
           throw new FleetError(
@@ -56,19 +67,32 @@ export function command(): Program {
             },
           );
         });
-        const nowMs = clockOfServer(hub, deps.clock).now();
-        if (flags.paths === true) {
-          const paths = summarizePaths(snapshot, nowMs);
-          printText(renderPaths(paths, flags.output, nowMs));
+        const now = (): number => clockOfServer(hub, deps.clock).now();
+        if (isPaths) {
+          const paths = summarizePaths(snapshot, now());
+          printText(renderPaths(paths, output, now()));
           if (!arePathsHealthy(paths)) process.exitCode = UNHEALTHY;
           return;
         }
+        const statusOf = (seen: FleetSnapshot, program: HubProgram): FleetStatus => {
+          const all = { hub: program, links: findCutLinks(seen, now()), ...summarizeFleet(seen) };
+          return namespace === undefined ? all : inNamespace(all, namespace);
+        };
         const program = await findHubProgram(hub, deps, signal);
-        const links = findCutLinks(snapshot, nowMs);
-        const all = { hub: program, links, ...summarizeFleet(snapshot) };
-        const { namespace } = flags;
-        const status = namespace === undefined ? all : inNamespace(all, namespace);
-        printText(renderStatus(status, flags.output, nowMs));
+        if (isWatch) {
+          const screen = new Screen();
+          let shown: string | undefined;
+          const show = (seen: FleetSnapshot, current: HubProgram): void => {
+            const status = statusOf(seen, current);
+            const key = changeKey(status);
+            if (key !== shown) screen.show(renderStatus(status, output, now()));
+            shown = key;
+          };
+          await followFleet(hub, { program, checkHub }, show, { deps, signal });
+          return;
+        }
+        const status = statusOf(snapshot, program);
+        printText(renderStatus(status, output, now()));
         if (!isFleetHealthy(status)) process.exitCode = UNHEALTHY;
       }),
     );

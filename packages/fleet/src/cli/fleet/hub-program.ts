@@ -21,7 +21,7 @@ export interface HubProgram {
 export const HUB_LEASE = objectKey(FLEET_SYSTEM_NAMESPACE, LEASES_OF.hub[0]);
 
 /** A leader renews every two seconds; a restarting one needs some time. Unit: milliseconds. */
-const RENEWAL_MS = 10_000;
+export const RENEWAL_MS = 10_000;
 /** A Lease that was renewed this recently is not watched. Unit: milliseconds. */
 const FRESH_MS = 5000;
 
@@ -61,6 +61,6 @@ export async function renewalOf(
   }
 }
 
-function isHeld({ spec }: Lease): boolean {
+export function isHeld({ spec }: Lease): boolean {
   return (spec?.holderIdentity ?? "") !== "";
 }
