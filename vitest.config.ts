@@ -26,7 +26,7 @@ const IN_BOTH_NETWORKS = process.env["TEST_NAT"] ?? "test/lab/chaos.test.ts";
 /** "test": `npm test`; "ci": `npm run test:ci`, which takes what `npm test` has no time for; "full": everything, in full size. */
 const SIZE = process.env["TEST_SIZE"];
 /** Left to `npm run test:full`: programs are restarted or slowed down one by one, or packets of every size sent, for minutes. */
-const IN_FULL_ONLY = SIZE === "full" ? [] : ["test/lab/{faults-{clock,server},packet-sizes}.test.ts"];
+const IN_FULL_ONLY = SIZE === "full" ? [] : ["test/lab/{faults-{clock,seen,server},packet-sizes}.test.ts"];
 /** Left to `npm run test:ci`: whole installations, labs in which one thing after the other fails, and the machine afterwards. */
 const IN_CI = [
   "test/chart/{image,install,install-page}.test.ts",
