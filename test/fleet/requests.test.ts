@@ -84,14 +84,16 @@ describe("a change of endpoints", () => {
       fleet.hub.asked.writes("endpointsliceimports"),
       fleet.members.get("b")?.asked.writes("endpointslices") ?? 0,
     ];
-    await expect.poll(written).toEqual(written());
-    const before = written();
-    const changes = Array.from({ length: 5 }, (_, at) => `10.1.0.${at + 1}`);
-    for (const address of changes) {
+    const change = async (address: string): Promise<void> => {
       const { endpoints } = sliceOf({ addresses: [address] });
       await fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), { endpoints });
       await sight.until((it) => it.imported === address && it.balanced === address);
-    }
+    };
+    // The first one passes all queues, so that nothing of the creation is left in them.
+    await change("10.1.0.1");
+    const before = written();
+    const changes = Array.from({ length: 5 }, (_, at) => `10.1.0.${at + 2}`);
+    for (const address of changes) await change(address);
     const each = written().map((it, at) => (it - (before[at] ?? 0)) / changes.length);
     // Those of the ServiceImport and of the MultiClusterService.
     expect(each).toEqual([1, 1, 2]);

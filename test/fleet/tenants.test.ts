@@ -194,7 +194,7 @@ const keyOfBinding = ({ metadata }: ResourceBinding): string =>
   metadata.namespace ?? metadata.labels?.["kubernetes-fleet.io/parent-CRP"] ?? "";
 const outcomeOf = ({ status }: ResourceBinding): Condition | undefined =>
   status?.conditions?.find(
-    (it) => it.type === "WorkSynchronized" || (it.type === "Overridden" && it.status === "False"),
+    (it) => it.status === "False" && (it.type === "WorkSynchronized" || it.type === "Overridden"),
   );
 
 const messagesOf = ({ status }: Work): string[] =>
