@@ -1,5 +1,6 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import { ageOf } from "#builtin/duration.ts";
 import { checkSubdomain } from "#values/names.ts";
 import type { ResourceDefinition, TableColumn, Verb } from "#registry/types.ts";
@@ -38,6 +39,8 @@ export function definitionsOf(crd: Crd, converter: Converter): readonly Resource
  */
 interface StoredObjects {
   readonly read: (object: ApiObject) => ApiObject;
+  /** By apiVersion. */
+  readonly schemas: ReadonlyMap<string, Schema>;
   /** Says that the schema of its version leaves `object` as it is. */
   readonly markShaped: (object: ApiObject) => void;
 }
@@ -47,6 +50,7 @@ function storedObjects({ spec: { group, versions } }: Crd): StoredObjects {
   const storage = schemaOf(versions.find((it) => it.storage) ?? { name: "", served: false, storage: true });
   const shaped = new WeakMap<ApiObject, ApiObject>();
   return {
+    schemas,
     read: readerOf(shaped, (object) => shapeCustom(schemas.get(object.apiVersion) ?? storage, object)),
     markShaped: (object) => void shaped.set(object, object),
   };
@@ -78,6 +82,7 @@ function definitionOf(crd: Crd, version: CrdVersion, { converter, stored }: Stor
     namespaced: scope === "Namespaced",
     verbs: VERBS,
     schema,
+    ...(converter === relabelling && versions.length > 1 ? { schemaOf: otherSchemas(schema, stored) } : {}),
     strategy: {
       generation: "spec",
       allowUnconditionalUpdate: false,
@@ -111,6 +116,19 @@ function definitionOf(crd: Crd, version: CrdVersion, { converter, stored }: Stor
       if (!hasStatusDefault || sorted["status"] !== undefined) stored.markShaped(sorted);
       return sorted;
     },
+  };
+}
+
+/** The schemas of the versions; `own` itself for those that are equal to it. */
+function otherSchemas(own: Schema, { schemas }: StoredObjects): (apiVersion: string) => Schema | undefined {
+  const known = new Map<string, Schema | undefined>();
+  return (apiVersion) => {
+    if (known.has(apiVersion)) return known.get(apiVersion);
+    const other = schemas.get(apiVersion);
+    const schema = other !== undefined && sameJson(other, own) ? own : other;
+    // Versions that are not there could be any number.
+    if (other !== undefined) known.set(apiVersion, schema);
+    return schema;
   };
 }
 

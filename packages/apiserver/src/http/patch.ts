@@ -179,7 +179,15 @@ function patched(
     const object = patchedKind(value, definition);
     const twice = duplicatesIn === undefined ? { duplicates } : { duplicates, duplicatesIn };
     const { isConverted = false } = transform;
-    const checked = checkFields({ definition, object, ...twice, validation, warn, isConverted });
+    const checked = checkFields({
+      definition,
+      object,
+      ...twice,
+      validation,
+      warn,
+      isConverted,
+      isMap: true,
+    });
     refuseOtherPlace({ ...checked.metadata }, request);
     return checked;
   } catch (error) {

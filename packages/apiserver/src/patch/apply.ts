@@ -5,7 +5,7 @@ import { objectSchema } from "#schema/definitions.ts";
 import { badRequest, StatusError } from "#status.ts";
 import { conflictsAllowedByLastApplied, syncLastApplied } from "./apply-kubectl.ts";
 import { conflictError, type FieldConflict } from "./conflicts.ts";
-import { difference, intersection, isEmpty, leaves, union, type FieldSet } from "./field-set.ts";
+import { difference, intersection, leaves } from "./field-set.ts";
 import {
   dropEmpty,
   identityOf,
@@ -16,8 +16,10 @@ import {
 } from "./managers.ts";
 import { ownable, Typed, withoutManagers, type WriteOrigin } from "./ownership.ts";
 import { giveTo } from "./track-update.ts";
-import { checkTyped } from "./typed-check.ts";
+import { checkTyped, problemText } from "./typed-check.ts";
 import { mergeTyped } from "./typed-merge.ts";
+import { Pruning } from "./pruning.ts";
+import { Changes, requireStoredFit, UnfitForVersion } from "./versions.ts";
 
 export interface ApplyRequest extends WriteOrigin {
   /** Undefined: the object is created. Not changed. */
@@ -36,13 +38,23 @@ export interface ApplyRequest extends WriteOrigin {
  * Source: structured-merge-diff, merge/update.go; apimachinery, util/managedfields; KEP-555.
  *
  * @throws {StatusError} 409 Conflict, with one cause per field, where others own fields that would change; 400 for a
- * configuration of another version, or with managedFields of its own; 500 for one that does not fit the schema.
+ * configuration of another version, or with managedFields of its own; 500 for one that does not fit the schema, and
+ * for an object that does not fit the version of another manager.
  */
 export function apply(request: ApplyRequest): ApiObject {
   return finish(applying(request));
 }
 
 export function* applying(request: ApplyRequest): Steps<ApiObject> {
+  try {
+    return yield* application(request);
+  } catch (error) {
+    if (!(error instanceof UnfitForVersion)) throw error;
+    throw new StatusError({ code: 500, message: error.message });
+  }
+}
+
+function* application(request: ApplyRequest): Steps<ApiObject> {
   const { live, applied } = request;
   refuseUnfit(request);
   yield;
@@ -51,6 +63,7 @@ export function* applying(request: ApplyRequest): Steps<ApiObject> {
   yield;
   const current = live === undefined ? emptyOf(applied) : withoutManagers(live);
   if (managers.size === 0 && live !== undefined) yield* adoptUntracked(request, typed, managers);
+  requireStoredFit(typed, current, managers);
   typed.reconcile(managers);
   yield;
   const outcome = yield* new Application(request, typed, { current, managers }).run();
@@ -84,8 +97,8 @@ export function refuseUnfit({ applied, apiVersion, schema, resolve }: Unfit): vo
   if (problems.length === 0) return;
   const { namespace, name } = applied.metadata;
   const key = namespace === undefined ? `/${name}` : `${namespace}/${name}`;
-  const list = problems.length === 1 ? problems[0] : `errors:\n  ${problems.join("\n  ")}`;
-  const message = `failed to create typed patch object (${key}; ${kindText(applied.apiVersion, applied.kind)}): ${list}`;
+  const of = kindText(applied.apiVersion, applied.kind);
+  const message = `failed to create typed patch object (${key}; ${of}): ${problemText(problems)}`;
   // No client's error by its code: kube-apiserver passes on what it takes for its own.
   throw new StatusError({ code: 500, message });
 }
@@ -99,7 +112,7 @@ export function kindText(apiVersion: string, kind: string): string {
 function* adoptUntracked(request: ApplyRequest, typed: Typed, managers: Map<string, Manager>): Steps<void> {
   if (request.live === undefined) return;
   const live = withoutManagers(request.live);
-  const changes = typed.compare(emptyOf(live), live);
+  const changes = new Changes(typed, emptyOf(live), live);
   yield;
   yield* giveTo(managers, { ...request, manager: "before-first-apply" }, changes);
 }
@@ -138,18 +151,15 @@ class Application {
     managers.set(identity, { ...self, time: now, set });
     const merged = mergeTyped(current, applied, this.#typed.schema, this.#typed.resolve);
     yield;
-    const object = yield* this.#prune(merged, managers, { last: before?.set, set });
-    const changes = this.#typed.compare(current, object);
+    const object = yield* new Pruning(this.#typed, managers, before).of(merged, set);
+    const changes = new Changes(this.#typed, current, object);
     yield;
-    const gained = union(changes.added, changes.modified);
-    yield;
-    if (!this.#request.force) this.#refuse(yield* this.#conflicts(managers, identity, gained));
-    const lost = union(gained, changes.removed);
-    yield;
-    for (const [other, it] of managers) {
-      if (other !== identity) managers.set(other, { ...it, set: difference(it.set, lost) });
+    const others = [...managers].filter(([other]) => other !== identity);
+    if (!this.#request.force) this.#refuse(yield* this.#conflicts(others, changes));
+    for (const [other, it] of others) {
+      managers.set(other, { ...it, set: difference(it.set, changes.in(it.apiVersion).lost) });
+      yield;
     }
-    yield;
     const isSame = sameJson(current, object);
     yield;
     // When only owners change, upstream leaves the time out.
@@ -159,60 +169,15 @@ class Application {
     return { object: isSame ? current : (object as ApiObject), managers };
   }
 
-  /** Removes what the manager applied last time, does not apply now, and no other manager owns. */
-  *#prune(
-    merged: unknown,
-    managers: ReadonlyMap<string, Manager>,
-    own: { last: FieldSet | undefined; set: FieldSet },
-  ): Steps<unknown> {
-    if (own.last === undefined) return merged;
-    const isSmaller = !isEmpty(difference(own.last, own.set));
-    yield;
-    if (!isSmaller) return merged;
-    const { sets, schema } = this.#typed;
-    const named = (set: FieldSet): FieldSet => sets.withNamedFields(set, schema);
-    const last = named(own.last);
-    yield;
-    let owned: FieldSet = {};
-    for (const it of managers.values()) owned = union(owned, it.set);
-    yield;
-    const all = yield* this.#namedFieldsOf(merged);
-    const pruned = sets.remove(merged, last, schema);
-    yield;
-    const left = yield* this.#namedFieldsOf(pruned);
-    const namedOwned = named(owned);
-    yield;
-    const kept = union(left, namedOwned);
-    yield;
-    const unowned = difference(all, kept);
-    yield;
-    const withOwned = sets.remove(merged, unowned, schema);
-    yield;
-    const leftOwned = yield* this.#namedFieldsOf(withOwned);
-    const gone = intersection(difference(all, leftOwned), last);
-    yield;
-    const rest = sets.remove(merged, gone, schema);
-    yield;
-    return rest;
-  }
-
-  *#namedFieldsOf(value: unknown): Steps<FieldSet> {
-    const { sets, schema } = this.#typed;
-    const set = sets.fieldSet(value, schema);
-    yield;
-    const named = sets.withNamedFields(set, schema);
-    yield;
-    return named;
-  }
-
+  /** @throws {UnfitForVersion} */
   *#conflicts(
-    managers: ReadonlyMap<string, Manager>,
-    self: string,
-    gained: FieldSet,
+    others: readonly (readonly [identity: string, manager: Manager])[],
+    changes: Changes,
   ): Steps<FieldConflict[]> {
     const conflicts: FieldConflict[] = [];
-    for (const [identity, manager] of managers) {
-      if (identity === self) continue;
+    for (const [, manager] of others) {
+      const { gained } = changes.in(manager.apiVersion);
+      yield;
       const shared = intersection(manager.set, gained);
       yield;
       for (const path of leaves(shared)) conflicts.push({ manager, path });

@@ -70,6 +70,11 @@ describe("sets of fields", () => {
       '.spec.l[="s"]',
     ]);
   });
+  it("have keys that are not scalars printed as kube-apiserver prints them", () => {
+    expect(renderPath(['k:{"name":{}}', 'k:{"name":[{},1]}', 'k:{"name":{"x":"y"}}'])).toBe(
+      '[name=][name=[,1]][name=x="y"]',
+    );
+  });
   it("are parsed with the fields of a key in any order, and rejected if malformed", () => {
     expect(parseFieldSet({ 'k:{"b":1,"a":"x"}': {} })).toEqual({ 'k:{"a":"x","b":1}': {} });
     expect(parseFieldSet({ spec: {} })).toBeUndefined();

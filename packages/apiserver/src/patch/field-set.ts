@@ -151,8 +151,16 @@ function renderElement(element: string): string {
   if (element.startsWith("i:")) return `[${text}]`;
   if (element.startsWith("v:")) return `[=${text}]`;
   const key = parseExact(text) as Record<string, unknown>;
-  const parts = Object.entries(key).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  const parts = Object.entries(key).map(([name, value]) => `${name}=${renderValue(value)}`);
   return `[${parts.join(",")}]`;
+}
+
+/** Source: structured-merge-diff, value/value.go, `ToString`. */
+function renderValue(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(renderValue).join(",")}]`;
+  if (!isObject(value)) return JSON.stringify(value);
+  const fields = Object.entries(value).map(([name, it]) => `${name}=${renderValue(it)}`);
+  return fields.join("");
 }
 
 /** The element of a list item that is known by `key`; names in order, so that equal keys are equal texts. */

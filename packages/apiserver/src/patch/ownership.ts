@@ -3,6 +3,7 @@ import { objectSchema } from "#schema/definitions.ts";
 import type { Schema, SchemaResolver } from "#schema/types.ts";
 import { difference, filterTopLevel, type FieldSet } from "./field-set.ts";
 import type { Manager } from "./managers.ts";
+import { checkTyped } from "./typed-check.ts";
 import { compareTyped, type Comparison } from "./typed-compare.ts";
 import { TypedSets } from "./typed-sets.ts";
 
@@ -21,6 +22,8 @@ export interface WriteOrigin {
   /** RFC 3339, whole seconds. */
   readonly now: string;
   readonly schema: Schema;
+  /** The schemas of other versions of a custom kind, whose objects differ in nothing but the apiVersion. */
+  readonly schemaOf?: ((apiVersion: string) => Schema | undefined) | undefined;
   readonly resolve: SchemaResolver;
 }
 
@@ -61,12 +64,37 @@ export class Typed {
   readonly resolve: SchemaResolver;
   readonly sets: TypedSets;
   readonly #takes: (field: string) => boolean;
+  readonly #origin: WriteOrigin;
+  readonly #schemas = new Map<string, Schema>();
 
   constructor(origin: WriteOrigin) {
     this.schema = objectSchema(origin.schema);
     this.resolve = origin.resolve;
     this.sets = new TypedSets(origin.resolve);
     this.#takes = takenFields(origin);
+    this.#origin = origin;
+  }
+
+  /** The schema by which managers of a version own fields: that of the write, where the version has none of its own. */
+  schemaOf(apiVersion: string): Schema {
+    const { apiVersion: own, schema, schemaOf } = this.#origin;
+    if (schemaOf === undefined || apiVersion === own) return this.schema;
+    const known = this.#schemas.get(apiVersion);
+    if (known !== undefined) return known;
+    const other = schemaOf(apiVersion);
+    const found = other === undefined || other === schema ? this.schema : objectSchema(other);
+    this.#schemas.set(apiVersion, found);
+    return found;
+  }
+
+  /** Whether a version has a schema of its own. */
+  isOther(apiVersion: string): boolean {
+    return this.schemaOf(apiVersion) !== this.schema;
+  }
+
+  /** Why an object of the write is not one of another version. */
+  problemsIn(object: unknown, apiVersion: string): readonly string[] {
+    return checkTyped(object, this.schemaOf(apiVersion), this.resolve);
   }
 
   /** The fields of a set that are not reset by the part of the object that is written. */
@@ -75,7 +103,10 @@ export class Typed {
   }
 
   compare(before: unknown, after: unknown): Comparison {
-    const { added, modified, removed } = compareTyped(before, after, this.schema, this.resolve);
+    return this.#taken(compareTyped(before, after, this.schema, this.resolve));
+  }
+
+  #taken({ added, modified, removed }: Comparison): Comparison {
     return {
       added: this.effective(added),
       modified: this.effective(modified),
@@ -83,10 +114,16 @@ export class Typed {
     };
   }
 
+  /** As managers of another version see the change. Only writes of the status reset fields of all versions. */
+  compareIn(apiVersion: string, before: unknown, after: unknown): Comparison {
+    const all = compareTyped(before, after, this.schemaOf(apiVersion), this.resolve);
+    return this.#origin.subresource === "status" ? this.#taken(all) : all;
+  }
+
   /** Brings sets that were written under an older schema in line with the present one. */
   reconcile(managers: Map<string, Manager>): void {
     for (const [identity, manager] of managers) {
-      const set = this.sets.reconcile(manager.set, this.schema);
+      const set = this.sets.reconcile(manager.set, this.schemaOf(manager.apiVersion));
       if (set !== manager.set) managers.set(identity, { ...manager, set });
     }
   }

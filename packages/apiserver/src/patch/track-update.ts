@@ -1,4 +1,4 @@
-import { isObject } from "@fairlead/base/json.ts";
+import { isObject, sameJson } from "@fairlead/base/json.ts";
 import { finish, type Steps } from "@fairlead/base/turn.ts";
 import type { ManagedFieldsEntry } from "@fairlead/kube/api/meta/types.ts";
 import type { ApiObject } from "#values/object.ts";
@@ -13,14 +13,15 @@ import {
   type Manager,
 } from "./managers.ts";
 import { ownable, Typed, withoutManagers, type WriteOrigin } from "./ownership.ts";
-import type { Comparison } from "./typed-compare.ts";
+import { checkTyped } from "./typed-check.ts";
+import { Changes, requireStoredFit, UnfitForVersion } from "./versions.ts";
 
 export interface UpdateToTrack extends WriteOrigin {
   /** Undefined: the object is created. */
   readonly before: ApiObject | undefined;
   /** The base to compare a new object with, in addition to its kind. Default: empty. */
   readonly empty?: Readonly<Record<string, unknown>>;
-  /** As it is to be stored, its `managedFields` as the client sent them. Not changed. */
+  /** As the client sent it, its `managedFields` and a status that is reset included. Not changed. */
   readonly after: ApiObject;
 }
 
@@ -28,7 +29,8 @@ export interface UpdateToTrack extends WriteOrigin {
  * Returns the object with updated `metadata.managedFields` after a write other than server-side apply: fields that
  * changed belong only to the writer (operation Update).
  *
- * An untracked object stays untracked; `[{}]` makes it so. A write that changes no field that can be owned leaves the entries, with their times, as they are.
+ * An untracked object stays untracked; `[{}]` makes it so, and a write of which the owners cannot be worked out: with a status that is not one, or
+ * values for which the version of a manager has no place. A write that changes no field that can be owned leaves the entries, with their times, as they are.
  * Source: apimachinery, util/managedfields.
  */
 export function trackUpdate(update: UpdateToTrack): ApiObject {
@@ -46,22 +48,48 @@ export function withManagers(
 
 /** The entries of `metadata.managedFields`; undefined where the object is not tracked. */
 export function* tracking(update: UpdateToTrack): Steps<readonly ManagedFieldsEntry[] | undefined> {
-  const { before, after, empty = {} } = update;
+  const { before } = update;
   const stored = readManagers(before?.metadata.managedFields) ?? new Map<string, Manager>();
   yield;
   const managers = startingManagers(update, stored);
   yield;
   // A created object is tracked from the start; one that lost its managers is left alone until someone applies.
   if (managers.size === 0 && before !== undefined) return undefined;
+  if (hasUnfitStatus(update)) return undefined;
+  try {
+    return yield* ownersAfter(update, stored, managers);
+  } catch (error) {
+    if (error instanceof UnfitForVersion) return undefined;
+    throw error;
+  }
+}
+
+/** @throws {UnfitForVersion} */
+function* ownersAfter(
+  update: UpdateToTrack,
+  stored: ReadonlyMap<string, Manager>,
+  managers: Map<string, Manager>,
+): Steps<readonly ManagedFieldsEntry[] | undefined> {
+  const { before, after, empty = {} } = update;
   const typed = new Typed(update);
   const old = before === undefined ? { ...empty, ...emptyOf(after) } : withoutManagers(before);
+  requireStoredFit(typed, old, managers);
   typed.reconcile(managers);
   yield;
-  const changes = typed.compare(old, withoutManagers(after));
+  const changes = new Changes(typed, old, withoutManagers(after));
   yield;
   const hasTaken = yield* giveTo(managers, update, changes);
   const isSame = before !== undefined && !hasTaken && sameManagers(stored, managers);
   return isSame ? before.metadata.managedFields : writeManagers(managers);
+}
+
+/** A status that a write of a custom object drops before it is validated may be anything. */
+function hasUnfitStatus({ before, after, isCustom, hasStatus, subresource, ...of }: UpdateToTrack): boolean {
+  const { status } = after;
+  const schema = of.schema.properties?.["status"];
+  if (isCustom !== true || !hasStatus || subresource !== "") return false;
+  if (schema === undefined || status === undefined || sameJson(status, before?.["status"])) return false;
+  return checkTyped(status, schema, of.resolve, { allowsDuplicates: true }).length > 0;
 }
 
 function emptyOf(object: ApiObject): Record<string, unknown> {
@@ -90,14 +118,13 @@ function isReset(entries: unknown): boolean {
 export function* giveTo(
   managers: Map<string, Manager>,
   { manager, apiVersion, subresource, now }: WriteOrigin,
-  changes: Comparison,
+  changes: Changes,
 ): Steps<boolean> {
-  const gained = union(changes.added, changes.modified);
+  const { gained } = changes.own;
   yield;
-  const lost = union(gained, changes.removed);
-  yield;
-  if (!isEmpty(lost)) {
-    for (const [identity, it] of managers) managers.set(identity, { ...it, set: difference(it.set, lost) });
+  for (const [identity, it] of managers) {
+    const { lost } = changes.in(it.apiVersion);
+    if (!isEmpty(lost)) managers.set(identity, { ...it, set: difference(it.set, lost) });
   }
   yield;
   const own = ownable(gained);

@@ -14,22 +14,40 @@ import {
   shapeOf,
 } from "./shapes.ts";
 
+export interface TypedCheckOptions {
+  /** Whether items may have equal keys, as those of stored objects may. Default: false. */
+  readonly allowsDuplicates?: boolean;
+}
+
 /**
  * Why a configuration cannot be applied: fields that the schema does not have, values of another type, items with equal
  * keys. Each error has its path. Source: structured-merge-diff, typed/validate.go.
  */
-export function checkTyped(value: unknown, schema: Schema, resolve: SchemaResolver): string[] {
-  const checker = new Checker(resolve);
+export function checkTyped(
+  value: unknown,
+  schema: Schema,
+  resolve: SchemaResolver,
+  { allowsDuplicates = false }: TypedCheckOptions = {},
+): string[] {
+  const checker = new Checker(resolve, allowsDuplicates);
   checker.values(value, schema, []);
   return checker.problems;
+}
+
+/** Problems as one text, as a list of errors is printed by structured-merge-diff. */
+export function problemText(problems: readonly string[]): string {
+  const [only = ""] = problems;
+  return problems.length === 1 ? only : `errors:\n  ${problems.join("\n  ")}`;
 }
 
 class Checker {
   readonly problems: string[] = [];
   readonly #resolve: SchemaResolver;
+  readonly #allowsDuplicates: boolean;
 
-  constructor(resolve: SchemaResolver) {
+  constructor(resolve: SchemaResolver, allowsDuplicates: boolean) {
     this.#resolve = resolve;
+    this.#allowsDuplicates = allowsDuplicates;
   }
 
   values(value: unknown, schema: Schema, path: readonly string[]): void {
@@ -76,7 +94,7 @@ class Checker {
         this.#report(path, `element ${index}: ${found.problem}`);
         return;
       }
-      if (seen.has(found.element)) {
+      if (seen.has(found.element) && !this.#allowsDuplicates) {
         this.#report(path, `duplicate entries for key ${renderPath([found.element])}`);
       }
       seen.add(found.element);

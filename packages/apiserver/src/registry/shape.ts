@@ -1,5 +1,6 @@
 import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
 import { cloneJson, isObject, sameJson } from "@fairlead/base/json.ts";
+import { byText } from "@fairlead/base/text.ts";
 import type { Steps } from "@fairlead/base/turn.ts";
 import { applying, refuseUnfit } from "#patch/apply.ts";
 import { tracking, type trackUpdate, withManagers } from "#patch/track-update.ts";
@@ -10,11 +11,13 @@ import { decodeBuiltin } from "#schema/builtin-decode.ts";
 import { applyDefaults, dropNulls } from "#schema/defaults.ts";
 import { REF_PREFIX, resolveDefinition } from "#schema/definitions.ts";
 import { fieldProblems, pruneObject } from "#schema/prune.ts";
+import { validateListTypes } from "#schema/list-types.ts";
 import { validateValue } from "#schema/validate.ts";
 import { inKeyOrder } from "#schema/key-order.ts";
 import type { AbsentFields } from "#schema/releases.ts";
 import type { Schema } from "#schema/types.ts";
 import { type FieldError, type FieldErrorType, UndecodableError } from "#status.ts";
+import { validateScale } from "./scale-fields.ts";
 import type { ResourceDefinition } from "./types.ts";
 import type { ApiObject } from "#values/object.ts";
 import { timestamp } from "./metadata.ts";
@@ -36,6 +39,8 @@ export interface FieldCheck {
   /** The origin of the duplicates, if it is not the object. */
   readonly duplicatesIn?: "json patch ";
   readonly validation: FieldValidation;
+  /** Whether unknown fields are reported in the order of their names: of what was written as a map before it is decoded. */
+  readonly isMap?: boolean;
   /** Whether nulls that may not be stay to be refused, as in what server-side apply makes. */
   readonly keepsNulls?: boolean;
   /** See `BuiltinKind`. */
@@ -53,7 +58,8 @@ export function checkFields(check: FieldCheck): ApiObject {
   const { schema, kind, isCustom } = check.definition;
   const { object } = check;
   const shaped = isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(check);
-  reportFields(check, shaped.unknown);
+  const isSorted = check.isMap === true && isCustom !== true;
+  reportFields(check, isSorted ? shaped.unknown.toSorted(byText) : shaped.unknown);
   if (isCustom === true && check.keepsNulls !== true) dropNulls(shaped.object, schema);
   return shaped.object;
 }
@@ -109,20 +115,49 @@ export function applySchemaDefaults({ isCustom, schema }: ResourceDefinition, ob
   if (isCustom) applyDefaults(object, schema);
 }
 
+interface SchemaCheck {
+  readonly old?: ApiObject;
+  readonly subresource: string;
+}
+
 /** The schema errors of a custom resource; unchanged parts are not validated by newer rules. */
 export function validateSchema(
-  { isCustom, schema }: ResourceDefinition,
+  { isCustom, schema, scale }: ResourceDefinition,
   object: ApiObject,
-  { old, subresource }: { readonly old?: ApiObject; readonly subresource: string },
+  check: SchemaCheck,
 ): readonly FieldError[] {
   if (!isCustom) return [];
+  const { old, subresource } = check;
   const before = old === undefined ? {} : { old };
-  const part = subresource === "status" ? { part: subresource } : {};
-  const resolve = resolveDefinition;
-  const errors = validateValue({ value: object, schema, path: "", resolve, ...before, ...part });
+  const errors = [
+    ...validateFields(schema, object, check),
+    ...(scale === undefined ? [] : validateScale(object, scale, subresource)),
+    ...validateLists(schema, object, old),
+  ];
   if (!hasRules(schema)) return errors;
   if (errors.some((it) => BLOCKING.has(it.type))) return [...errors, RULES_SKIPPED];
   return [...errors, ...validateRules({ value: object, schema, path: "", ...before })];
+}
+
+/** Of an update of the status, the rest is not looked at. */
+function validateFields(
+  schema: Schema,
+  object: ApiObject,
+  { old, subresource }: SchemaCheck,
+): readonly FieldError[] {
+  const resolve = resolveDefinition;
+  if (subresource !== "status") return validateValue({ value: object, schema, path: "", resolve, old });
+  const part = "status";
+  const status = schema.properties?.[part];
+  if (status === undefined) return [];
+  return validateValue({ value: object[part], schema: status, path: part, resolve, part, old: old?.[part] });
+}
+
+/** What was wrong before does not keep an object from being updated. */
+function validateLists(schema: Schema, object: ApiObject, old: ApiObject | undefined): readonly FieldError[] {
+  const errors = validateListTypes(object, schema);
+  const wasWrong = errors.length > 0 && old !== undefined && validateListTypes(old, schema).length > 0;
+  return wasWrong ? [] : errors;
 }
 
 /**
@@ -142,19 +177,39 @@ const RULES_SKIPPED = invalid(
   "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
 );
 
+export interface Before {
+  readonly old: ApiObject;
+  readonly entry: Entry;
+  /** The status of the body, which a write of the object itself drops. */
+  readonly sentStatus: unknown;
+}
+
 /** The object with what it changes given to the one who changes it. */
-export function trackChange(
-  { request, replay, tx }: Write,
-  after: ApiObject,
-  before?: { readonly old: ApiObject; readonly entry: Entry },
-): ApiObject {
+export function trackChange({ request, replay, tx }: Write, after: ApiObject, before?: Before): ApiObject {
   const { definition, fieldManager, subresource } = request;
   const origin = originOf({ definition, manager: fieldManager, subresource, nowMs: tx.nowMs });
   const { empty = {} } = definition.strategy;
   const managedFields = replay.inSlices("owners", before?.entry, () =>
-    tracking({ ...origin, before: before?.old, after, empty }),
+    tracking({ ...origin, before: before?.old, after: asSent(request, after, before), empty }),
   );
   return withManagers(after, managedFields);
+}
+
+/** Owners of a custom object are worked out before the status is reset. */
+function asSent(
+  { definition, subresource }: Write["request"],
+  after: ApiObject,
+  before: Before | undefined,
+): ApiObject {
+  const { isCustom, hasStatus, schema } = definition;
+  if (!isCustom || !hasStatus || subresource !== "" || before === undefined) return after;
+  const { sentStatus } = before;
+  if (sameJson(sentStatus, after["status"])) return after;
+  const part: Record<string, unknown> = sentStatus === undefined ? {} : { status: cloneJson(sentStatus) };
+  const status = schema.properties?.["status"];
+  if (status !== undefined) applyDefaults(part, { properties: { status } });
+  const { status: _, ...rest } = after;
+  return { ...rest, ...part };
 }
 
 export interface Application {
@@ -195,7 +250,7 @@ function originOf({
   Parameters<typeof trackUpdate>[0],
   "before" | "after"
 > {
-  const { schema, hasStatus, isCustom } = definition;
+  const { schema, schemaOf, hasStatus, isCustom } = definition;
   const apiVersion = apiVersionOf(definition);
   return {
     manager,
@@ -205,6 +260,7 @@ function originOf({
     isCustom,
     now: timestamp(nowMs),
     schema,
+    schemaOf,
     resolve: resolveDefinition,
   };
 }

@@ -93,6 +93,8 @@ export interface ResourceDefinition {
   readonly verbs: readonly Verb[];
   /** The schema of the whole object; `$ref`s are found in the generated definitions. */
   readonly schema: Schema;
+  /** The schemas of all versions of a custom kind of which the objects differ in nothing but the apiVersion. */
+  readonly schemaOf?: ((apiVersion: string) => Schema | undefined) | undefined;
   /** Fields of these definitions that the served release does not have. Default: it has all. */
   readonly absent?: AbsentFields | undefined;
   readonly strategy: Strategy;

@@ -82,7 +82,8 @@ export function replaceObject(write: Write, replacement: Replacement): WriteResu
   const { definition } = request;
   const { strategy } = definition;
   const { old, merged } = replay.inSlices("merged", entry, () => merging(request, input, entry));
-  const tracked = isApplied === true ? merged : trackChange(write, merged, { old, entry });
+  const tracked =
+    isApplied === true ? merged : trackChange(write, merged, { old, entry, sentStatus: input["status"] });
   const object = admitUpdate(write, replacement, { tracked, old });
   const context = writeContext(write);
   strategy.prepareForUpdate?.(object, old, context);

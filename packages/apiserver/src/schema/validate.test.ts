@@ -88,16 +88,6 @@ describe("a value that violates its schema", () => {
       { type: "object", properties: { y: { type: "integer" } } },
       'spec.x.y: Invalid value: "string": spec.x.y in body must be of type integer: "string"',
     ],
-    [
-      ["a", "a"],
-      { type: "array", "x-kubernetes-list-type": "set", items: { type: "string" } },
-      'spec.x[1]: Duplicate value: "a"',
-    ],
-    [
-      [{ n: 1 }, { n: 2 }, { n: 1, m: 1 }],
-      { type: "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"] },
-      'spec.x[2]: Duplicate value: {"n":1}',
-    ],
     [{}, { type: "object", "x-kubernetes-embedded-resource": true }, "spec.x.kind: Required value"],
     [
       {},
@@ -126,6 +116,66 @@ describe("a value that violates its schema", () => {
     ],
   ])("is rejected: %j", (value, schema, problem) => {
     expect(problems(value, schema)).toContain(problem);
+  });
+});
+
+describe("a value of another type", () => {
+  const wrongType = (type: string, actual: string): string =>
+    `spec.x: Invalid value: "${actual}": spec.x in body must be of type ${type}: "${actual}"`;
+
+  it("is refused for its type and for not being one of an enumeration", () => {
+    expect(problems(0, { type: "string", enum: ["a"] })).toEqual([
+      wrongType("string", "integer"),
+      'spec.x: Unsupported value: 0: supported values: "a"',
+    ]);
+  });
+  it("is refused for its type and by combinations of schemas", () => {
+    const schema = {
+      "x-kubernetes-int-or-string": true,
+      anyOf: [{ type: "integer" }, { type: "string" }],
+    };
+    expect(problems([], schema)).toEqual([
+      wrongType("integer,string", "array"),
+      '<nil>: Invalid value: "": "spec.x" must validate at least one schema (anyOf)',
+      wrongType("integer", "array"),
+    ]);
+  });
+  it("that is null is not one of an enumeration, whether null is one of them", () => {
+    expect(problems(null, { type: "string", nullable: true, enum: ["a", null] })).toEqual([
+      'spec.x: Unsupported value: null: supported values: "a", "null"',
+    ]);
+  });
+  it("is taken as a text that has a format if it is a list", () => {
+    expect(problems(["x"], { type: "string", format: "date-time" })).toEqual([]);
+    expect(problems(["x"], { type: "string", format: "frob" })).toEqual([wrongType("string", "array")]);
+  });
+});
+
+describe("a part that is validated alone", () => {
+  const schema = {
+    type: "object",
+    minProperties: 1,
+    properties: { n: { type: "integer", format: "int32" }, s: { type: "string", minLength: 1 } },
+    not: { required: ["no"] },
+  } as const;
+  const problemsOf = (value: unknown): string[] =>
+    validateValue({ value, schema, path: "status", part: "status", resolve: () => undefined }).map(
+      (it) => `${it.field}: ${it.message}`,
+    );
+
+  it("is not named by texts", () => {
+    expect(problemsOf({})).toEqual(["status: Invalid value: 0:  in body should have at least 1 properties"]);
+    expect(problemsOf({ s: "" })).toEqual([
+      'status.s: Invalid value: "": s in body should be at least 1 chars long',
+    ]);
+  });
+  it("is the field of errors that have none", () => {
+    expect(problemsOf({ n: 3_000_000_000 })).toEqual([
+      'status: Invalid value: "": Checked value must be of type integer with format int32 in n',
+    ]);
+    expect(problemsOf({ no: 1 })).toEqual([
+      'status: Invalid value: "": "" must not validate the schema (not)',
+    ]);
   });
 });
 

@@ -1,9 +1,9 @@
 import { isObject, sameJson } from "@fairlead/base/json.ts";
-import { duplicate, invalid, notSupported, required, tooLong, tooMany } from "#values/field-errors.ts";
+import { invalid, notSupported, required, tooLong, tooMany } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
 import { countChecks } from "./count-checks.ts";
 import { deref } from "./definitions.ts";
-import { isOfFormat } from "./formats.ts";
+import { isKnownFormat, isOfFormat } from "./formats.ts";
 import { matches } from "./patterns.ts";
 import type { Schema, SchemaResolver } from "./types.ts";
 import { validateEmbedded } from "./validate-embedded.ts";
@@ -16,7 +16,7 @@ export interface ValueToValidate {
   readonly resolve: SchemaResolver;
   /** The value before an update: parts that do not change are not validated by newer rules. */
   readonly old?: unknown;
-  /** The part that is written alone, which texts do not name: "status". */
+  /** The path of a part that is validated alone, which texts do not name: "status". */
   readonly part?: string;
 }
 
@@ -37,7 +37,7 @@ interface Subject {
   readonly path: string;
 }
 
-/** The field of errors of which upstream does not say where they are, but in their text. */
+/** The field of errors of whole objects of which upstream does not say where they are, but in their text. */
 const NOWHERE = "<nil>";
 
 /** Errors beyond this many say nothing more. */
@@ -53,14 +53,15 @@ class Validator {
     this.#part = part;
   }
 
+  /** Every check that applies to a value of its kind, of the type that the schema requires or not. */
   value(subject: Subject, schema: Schema): void {
     const { value, old } = subject;
     if (value === undefined || this.errors.length >= MAX_ERRORS) return;
     if (old !== undefined && sameJson(value, old)) return;
     const target = deref(schema, this.#resolve);
-    if (value === null && target.nullable === true) return;
-    if (this.#isMisfit(subject, target)) return;
-    this.#ofAnyType(subject, target);
+    this.#type(subject, target);
+    this.#enum(subject, target);
+    if (value === null) return;
     if (typeof value === "string") this.#text(subject, value, target);
     else if (isNumeric(value)) this.#number(subject, Number(value), target);
     else if (Array.isArray(value)) this.#list(subject, value, target);
@@ -68,25 +69,9 @@ class Validator {
     this.#combinations(subject, target);
   }
 
-  /** Reports a value of the wrong type. True: nothing else needs to be checked. */
-  #isMisfit(subject: Subject, schema: Schema): boolean {
-    const misfit = numberMisfit(subject.value, schema);
-    if (misfit !== undefined) {
-      const why = `Checked value must be of type ${misfit} in ${subject.path}`;
-      this.errors.push(invalid(NOWHERE, "", why));
-    }
-    const type = this.#mismatch(subject, schema);
+  #type(subject: Subject, schema: Schema): void {
+    const type = mismatch(subject.value, schema);
     if (type !== undefined) this.#typeError(subject, { ...schema, type });
-    return type !== undefined;
-  }
-
-  /** The type that the value should be of; undefined when it is. */
-  #mismatch({ value }: Subject, schema: Schema): string | undefined {
-    if (schema["x-kubernetes-int-or-string"] === true) {
-      return typeof value === "string" || isInteger(value) ? undefined : "integer,string";
-    }
-    const { type } = schema;
-    return type === undefined || isOfType(value, type) ? undefined : type;
   }
 
   #typeError({ value, path }: Subject, { type, format }: { type: string; format?: string }): void {
@@ -98,17 +83,29 @@ class Validator {
   }
 
   #inBody(path: string): string {
-    const above = `${this.#part ?? ""}.`;
-    return `${path.startsWith(above) ? path.slice(above.length) : path} in body`;
+    return `${this.#within(path)} in body`;
+  }
+
+  /** A path as texts name it. */
+  #within(path: string): string {
+    const part = this.#part;
+    if (part === undefined) return path;
+    return path === part ? "" : path.slice(part.length + 1);
   }
 
   #invalid({ value, path }: Subject, why: string): void {
     this.errors.push(invalid(path, value, `${this.#inBody(path)} ${why}`));
   }
 
-  #ofAnyType({ value, path }: Subject, schema: Schema): void {
-    const allowed = schema.enum;
-    if (allowed === undefined || allowed.some((it) => sameJson(it, value))) return;
+  /** An error of which only the text says where it is. */
+  #misplaced(why: string): void {
+    this.errors.push(invalid(this.#part ?? NOWHERE, "", why));
+  }
+
+  #enum({ value, path }: Subject, schema: Schema): void {
+    const { enum: allowed = [] } = schema;
+    // A null does not count, even where one of them is null.
+    if (allowed.length === 0 || (value !== null && allowed.some((it) => sameJson(it, value)))) return;
     const texts = allowed.map((it) => (typeof it === "string" ? it : JSON.stringify(it)));
     this.errors.push(notSupported(path, value, texts));
   }
@@ -132,6 +129,9 @@ class Validator {
 
   #number(subject: Subject, value: number, schema: Schema): void {
     const { minimum, maximum, multipleOf } = schema;
+    const misfit = numberMisfit(subject.value, schema);
+    if (misfit !== undefined)
+      this.#misplaced(`Checked value must be of type ${misfit} in ${this.#within(subject.path)}`);
     const isStrictMinimum = schema.exclusiveMinimum === true;
     const isStrictMaximum = schema.exclusiveMaximum === true;
     if (minimum !== undefined && (isStrictMinimum ? value <= minimum : value < minimum)) {
@@ -153,25 +153,11 @@ class Validator {
     if (minItems !== undefined && list.length < minItems) {
       this.#invalid({ ...subject, value: list.length }, `should have at least ${minItems} items`);
     }
-    this.#duplicates(list, schema, path);
     if (items === undefined) return;
     const before = oldItems(old, schema);
     for (const [at, value] of list.entries()) {
       const was = before?.get(itemKey(value, schema));
       this.value({ value, old: was, path: `${path}[${at}]` }, items);
-    }
-  }
-
-  #duplicates(list: readonly unknown[], schema: Schema, path: string): void {
-    const type = schema["x-kubernetes-list-type"];
-    if (type !== "set" && type !== "map") return;
-    const seen = new Map<string, number>();
-    for (const [at, item] of list.entries()) {
-      const key = itemKey(item, schema);
-      const count = seen.get(key) ?? 0;
-      // Each duplicate key is reported once, however often it occurs.
-      if (count === 1) this.errors.push(duplicate(`${path}[${at}]`, JSON.parse(key)));
-      seen.set(key, count + 1);
     }
   }
 
@@ -205,7 +191,7 @@ class Validator {
     if (!isCombined(schema)) return;
     const { allOf, anyOf, oneOf, not } = schema;
     const fails = (it: Schema): boolean => this.#errorsOf(subject, it).length > 0;
-    const name = JSON.stringify(subject.path);
+    const name = JSON.stringify(this.#within(subject.path));
     this.#allOf(subject, allOf ?? []);
     if (anyOf?.every(fails) === true) {
       this.#combination(subject, `${name} must validate at least one schema (anyOf)`, anyOf);
@@ -225,13 +211,15 @@ class Validator {
     const wrong = parts.map((it) => this.#errorsOf(subject, it)).filter((it) => it.length > 0);
     if (wrong.length === 0) return;
     const how = wrong.length === parts.length ? ". None validated" : "";
-    const why = `${JSON.stringify(subject.path)} must validate all the schemas (allOf)${how}`;
-    this.errors.push(...wrong.flat(), invalid(NOWHERE, "", why));
+    this.errors.push(...wrong.flat());
+    this.#misplaced(
+      `${JSON.stringify(this.#within(subject.path))} must validate all the schemas (allOf)${how}`,
+    );
   }
 
   /** With the errors of the first of the alternatives that most checks apply to. */
   #combination(subject: Subject, why: string, alternatives: readonly Schema[]): void {
-    this.errors.push(invalid(NOWHERE, "", why));
+    this.#misplaced(why);
     const isValid = (value: unknown, schema: Schema): boolean =>
       this.#errorsOf({ ...subject, value }, schema).length === 0;
     const counts = alternatives.map((it) => countChecks(subject.value, deref(it, this.#resolve), isValid));
@@ -244,6 +232,22 @@ class Validator {
     other.value({ ...subject, old: undefined }, schema);
     return other.errors;
   }
+}
+
+/** The type that the value should be of; undefined when it is. */
+function mismatch(value: unknown, schema: Schema): string | undefined {
+  if (value === null && schema.nullable === true) return undefined;
+  if (schema["x-kubernetes-int-or-string"] === true) {
+    return typeof value === "string" || isInteger(value) ? undefined : "integer,string";
+  }
+  const { type } = schema;
+  return type === undefined || isOfType(value, type) || isTaken(value, schema) ? undefined : type;
+}
+
+/** Upstream takes any text and any list for a value that has a format, unless it is a number. */
+function isTaken(value: unknown, { type, format }: Schema): boolean {
+  if (format === undefined || type === "integer" || type === "number") return false;
+  return (typeof value === "string" || Array.isArray(value)) && isKnownFormat(format, type);
 }
 
 function isOfType(value: unknown, type: NonNullable<Schema["type"]>): boolean {

@@ -8,6 +8,8 @@ interface Explanation {
   readonly lines?: readonly RegExp[];
   /** Of answers with another status, what all of their lines together hold. */
   readonly status?: RegExp;
+  /** The same of answers with the same status. */
+  readonly answer?: RegExp;
 }
 
 export const EXPLAINED: readonly Explanation[] = [
@@ -23,9 +25,7 @@ export const EXPLAINED: readonly Explanation[] = [
   { reason: "A generation counts changes alone", lines: [/: body\.metadata\.generation: 2 -> 1$/] },
   {
     reason: "A dry run of a Service finds taken addresses and ports",
-    lines: [
-      /\/services.*: body\.(message|details\.causes).*(already allocated|clusterIPs|Unsupported value)/,
-    ],
+    answer: /\/services.*: body\.(message|details\.causes).* -> .*already allocated/,
   },
   {
     reason: "Messages with Go's internals, or without the cause",
@@ -52,6 +52,8 @@ export function explain(lines: readonly string[]): string | undefined {
     const text = lines.join("\n");
     return EXPLAINED.find((it) => it.status?.test(text) === true)?.reason;
   }
+  const answer = EXPLAINED.find((it) => it.answer?.test(lines.join("\n")) === true);
+  if (answer !== undefined) return answer.reason;
   const reasons = lines.map((line) =>
     EXPLAINED.find((it) => it.lines?.some((pattern) => pattern.test(line))),
   );

@@ -90,10 +90,9 @@ const AMBIGUOUS_ENDS = ["/..", "/."];
 function validatePath(rule: Fields, path: string): FieldError[] {
   const type = stringAt(rule, "pathType");
   const url = textAt(rule, "path");
+  if (type === undefined) return [required(`${path}.pathType`, "pathType must be specified")];
   return [
-    ...(type === undefined
-      ? [required(`${path}.pathType`, "pathType must be specified")]
-      : validatePathForm(url, type, path)),
+    ...validatePathForm(url, type, path),
     ...validateBackend(fieldsAt(rule, "backend") ?? {}, `${path}.backend`),
   ];
 }

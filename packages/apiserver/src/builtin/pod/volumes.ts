@@ -1,6 +1,6 @@
 import { subdomainProblems } from "#values/names.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, notAllowed, required } from "#values/field-errors.ts";
+import { duplicate, invalid, notAllowed, required, tooLong } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringAt, textAt } from "@fairlead/base/fields.ts";
 import { dnsLabel } from "../names.ts";
 import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
@@ -120,17 +120,14 @@ export const nfs: Rule = all(
   }),
 );
 
-const DRIVER =
-  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and " +
-  "end with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
-  "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-
 /** The name of a CSI driver. */
 export const driverName: Rule = filled("", (value, path) => {
   const name = String(value);
-  if (name.length > 63)
-    return [{ type: "FieldValueTooLong", field: path, message: "Too long: may not be more than 63 bytes" }];
-  return subdomainProblems(name.toLowerCase()).length === 0 ? [] : [invalid(path, value, DRIVER)];
+  const problems = subdomainProblems(name.toLowerCase());
+  return [
+    ...(name.length > 63 ? [tooLong(path, 63)] : []),
+    ...problems.map((it) => invalid(path, value, it)),
+  ];
 });
 
 const emptyDir: Rule = whole((of, path) => {

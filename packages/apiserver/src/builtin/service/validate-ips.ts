@@ -67,7 +67,9 @@ function validateAddressFamilies({ clusterIPs = [], ipFamilies = [] }: ServiceSp
   }
   for (const [index, ip] of clusterIPs.entries()) {
     const wanted = ipFamilies[index];
-    if (wanted === undefined || wanted === families[index]) continue;
+    const isOther = wanted === "IPv4" ? families[index] === "IPv6" : families[index] !== "IPv6";
+    // A family that is not one is refused as such.
+    if ((wanted !== "IPv4" && wanted !== "IPv6") || !isOther) continue;
     const detail = `expected an ${wanted} value as indicated by \`ipFamilies[${index}]\``;
     errors.push(invalid(`${path}[${index}]`, ip, detail));
   }

@@ -30,7 +30,7 @@ const size: Rule = whole((of, path) => {
   const at = `${path}.resources`;
   if (storage === undefined) return [required(`${at}[storage]`)];
   if ((parseQuantity(storage) ?? 0n) > 0n) return [];
-  return [invalid(`${at}.requests[storage]`, storage, "must be greater than zero")];
+  return [invalid(`${at}[storage]`, storage, "must be greater than zero")];
 });
 
 const reference: Rule = whole((of, path) => {

@@ -189,7 +189,8 @@ export const driverStrategy: Partial<Strategy> = {
       "spec.",
       "attachRequired",
       "volumeLifecycleModes",
-    ),
+      // Upstream names the field so.
+    ).map((it) => (it.field === "spec.attachRequired" ? { ...it, field: "spec.attachedRequired" } : it)),
   ],
   checkName: (name) => driverName(name, "").map((it) => it.message),
 };

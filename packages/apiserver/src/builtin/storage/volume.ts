@@ -93,9 +93,10 @@ const volumeSpec: Rule = all(
   (value, path) => {
     const spec = fieldsAt({ value }, "value");
     const list = fieldsAt(spec, "capacity");
-    return list === undefined || Object.keys(list).length === 0
-      ? [required(`${path}.capacity`)]
-      : capacity(list, `${path}.capacity`);
+    if (list === undefined)
+      return [required(`${path}.capacity`), notSupported(`${path}.capacity`, null, ["storage"])];
+    const missing = Object.keys(list).length === 0 ? [required(`${path}.capacity`)] : [];
+    return [...missing, ...capacity(list, `${path}.capacity`)];
   },
   fields({
     persistentVolumeReclaimPolicy: optional(oneOf("Delete", "Recycle", "Retain")),
