@@ -33,7 +33,7 @@ const SAMPLES: Readonly<Record<string, Sample>> = {
     parent: "/var/tmp",
     path: join("with spaces, é, Ж and 'quotes'", "x".repeat(120)),
     umask: "022",
-    tests: ["test/lab/cli-lab"],
+    tests: ["test/lab/cli-lab", "test/lab/network.test", "test/lab/policy-killed"],
   },
 };
 

@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { quoteWord } from "@fairlead/lab/images/quote.ts";
 import { type LibC, loadLibC } from "@fairlead/os/libc/libc.ts";
 
 const PROGRAMS = ["ip", "nft", "nsenter", "unshare", "umount", "wg"];
@@ -30,15 +31,15 @@ export class Killer {
       // Those that a program starts itself do not count.
       const lines = [
         "#!/bin/sh",
-        `PATH=${this.#path}; export PATH`,
+        `PATH=${quoteWord(this.#path)}; export PATH`,
         // Of one arming: what still runs when the next one begins is of no account for it.
-        `now=$(cat ${folder}/now)`,
-        `if [ -e $now/dead ]; then exit 137; fi`,
+        `now=$(cat ${quoteWord(`${folder}/now`)})`,
+        `if [ -e "$now/dead" ]; then exit 137; fi`,
         // One line for each program, also for one with a script of many lines as an argument.
-        `line=$(echo "${name} $*" | tr '\\n' ' '); echo "$line" >> $now/started`,
-        `if [ "$(wc -l < $now/started)" = "$(cat $now/limit)" ]; then`,
-        `  if [ "$(cat $now/when)" = after ]; then ${name} "$@"; fi`,
-        `  touch $now/dead; exit 137`,
+        `line=$(echo "${name} $*" | tr '\\n' ' '); echo "$line" >> "$now/started"`,
+        `if [ "$(wc -l < "$now/started")" = "$(cat "$now/limit")" ]; then`,
+        `  if [ "$(cat "$now/when")" = after ]; then ${name} "$@"; fi`,
+        `  touch "$now/dead"; exit 137`,
         "fi",
         `exec ${name} "$@"`,
       ];

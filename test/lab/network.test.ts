@@ -7,6 +7,7 @@ import { exec, start } from "@fairlead/base/exec.ts";
 import { buildNetwork, lowerLink, raiseLink } from "@fairlead/lab/build.ts";
 import { labLayout } from "@fairlead/lab/layout.ts";
 import { chooseBlock } from "@fairlead/lab/machine.ts";
+import { quoteWord } from "@fairlead/lab/images/quote.ts";
 import { LAB_VARIABLE } from "@fairlead/lab/processes.ts";
 import { FABRIC_NETNS, nodeNetns } from "@fairlead/lab/places.ts";
 import { removeLab } from "@fairlead/lab/teardown.ts";
@@ -83,7 +84,7 @@ describe.skipIf(!isRoot)("the network of a lab (needs root)", () => {
     // As if the kernel had ended the former namespace just before.
     const script = [
       "#!/bin/sh",
-      `PATH=${path}`,
+      `PATH=${quoteWord(path)}`,
       'if [ "$*" != "-batch -" ]; then exec ip "$@"; fi',
       "lines=$(cat)",
       'case "$lines" in "link del"*) echo "$lines" | ip -batch -; touch "$0.done" ;; esac',
