@@ -21,15 +21,18 @@ export interface PodLink {
 /** The pod's end of the link. Fleetboard's name: programs look for it. */
 export const POD_DEVICE = "eth-fleet";
 
+/** Routing tables of the pod: routes to the fleet's prefixes, and that from its fleet addresses to anywhere else. */
+const POD_TABLES = { fleet: 10_114, elsewhere: 10_112 } as const;
 /**
- * Routing tables of the pod: for packets from its fleet addresses, and for those that have no source address yet. Between the rules
- * for these two is that for the pod's own addresses: connections that it opened before it had its link continue on their way.
+ * Connections that the pod opened from its own addresses before it had its link continue on their way. All else for the fleet has one route,
+ * whether the source is chosen yet or not: the kernel keeps a smaller path MTU with the route that it finds with the source, and sockets that
+ * are not connected send by the route that it finds without.
  */
-const POD_TABLES = { fleet: 10_112, open: 10_114 } as const;
-const OWN_PRIORITY = 10_113;
+const PRIORITIES = { own: 10_113, fleet: 10_114, elsewhere: 10_115 } as const;
 /** Linux: RT_TABLE_MAIN. */
 const MAIN_TABLE = 254;
-export const RULE_PRIORITIES = [POD_TABLES.fleet, POD_TABLES.open] as const;
+/** Earlier versions had a rule of the first one. */
+export const RULE_PRIORITIES = [10_112, PRIORITIES.elsewhere] as const;
 
 /**
  * Next hops of the pod. No device has these addresses: permanent neighbours lead to the other end of the link, so that no
@@ -83,8 +86,8 @@ export function podSide(link: PodLink): LinkSide {
       return [
         ...link.prefixes
           .filter((it) => familyOf(it) === family)
-          .map((it) => ({ ...route(it), table: POD_TABLES.open })),
-        { ...route(ANYWHERE[family]), table: POD_TABLES.fleet },
+          .map((it) => ({ ...route(it), table: POD_TABLES.fleet })),
+        { ...route(ANYWHERE[family]), table: POD_TABLES.elsewhere },
       ];
     }),
     neighbours: ends.map(({ family }) => ({ device, address: GATEWAY[family], hardwareAddress: fleet })),
@@ -106,9 +109,13 @@ function rulesOf({ addresses, ownAddresses }: PodLink): readonly Rule[] {
   const families = new Set(addresses.map((it) => familyOf(it)));
   const own = ownAddresses.filter((it) => families.has(familyOf(it)));
   return [
-    ...addresses.map((it) => ({ ...from(it), priority: POD_TABLES.fleet, table: POD_TABLES.fleet })),
-    ...own.map((it) => ({ ...from(it), priority: OWN_PRIORITY, table: MAIN_TABLE })),
-    ...[...families].map((family) => ({ family, priority: POD_TABLES.open, table: POD_TABLES.open })),
+    ...own.map((it) => ({ ...from(it), priority: PRIORITIES.own, table: MAIN_TABLE })),
+    ...[...families].map((family) => ({ family, priority: PRIORITIES.fleet, table: POD_TABLES.fleet })),
+    ...addresses.map((it) => ({
+      ...from(it),
+      priority: PRIORITIES.elsewhere,
+      table: POD_TABLES.elsewhere,
+    })),
   ];
 }
 
