@@ -147,6 +147,24 @@ export function describeWireguard(
         .toBeGreaterThan(1e12);
     });
 
+    it("forgets what it has of a peer, and leaves the others and the configuration as they are", async () => {
+      const named = { ...peer(ann.publicKey, "10.1.0.0/16", "fd00:1::/48"), endpoint: "198.51.100.7:9" };
+      const state = withPeers(named, peer(bob.publicKey, "10.2.0.0/16"));
+      await devices.apply(state, signal);
+      await machine.call(bare, ann.privateKey);
+      const received = async (): Promise<number> =>
+        (await devices.apply(state, signal)).received.get(ann.publicKey) ?? 0;
+      await expect.poll(received, { timeout: 30_000 }).toBeGreaterThan(0);
+      await devices.forget(state, new Set([bob.publicKey]), signal);
+      expect(await received()).toBeGreaterThan(0);
+      await devices.forget(state, new Set([ann.publicKey]), signal);
+      const after = await devices.read(name, signal);
+      expect(comparable(after)).toEqual(comparable(normalizeDevice(state).desired));
+      const found = after?.peers.find((it) => it.publicKey === ann.publicKey);
+      expect(found).toMatchObject({ rxBytes: 0, endpoint: "198.51.100.7:9" });
+      expect(found).not.toHaveProperty("latestHandshakeMs");
+    });
+
     it("makes a device again that was lost, and reports it", async () => {
       const state = withPeers({ ...peer(ann.publicKey, "10.1.0.0/16"), endpoint: "198.51.100.7:9" });
       await devices.apply(state, signal);

@@ -13,6 +13,8 @@ export interface ApplyResult {
   readonly refused: readonly RefusedPeer[];
   /** By public key: the endpoints that the device was found with. */
   readonly endpoints: ReadonlyMap<string, string>;
+  /** By public key: how much each peer of the device had sent since it was added. Unit: bytes. */
+  readonly received: ReadonlyMap<string, number>;
 }
 
 /**
@@ -23,6 +25,10 @@ const PASSES = 4;
 
 function released(device: WireguardDevice): WireguardDevice {
   return { ...device, peers: device.peers.map((it) => ({ ...it, isHeld: false })) };
+}
+
+function receivedOf({ peers }: ActualDevice): ReadonlyMap<string, number> {
+  return new Map(peers.map((it) => [it.publicKey, it.rxBytes]));
 }
 
 /** WireGuard devices of one namespace. Calls for one device are carried out one after the other. */
@@ -59,6 +65,16 @@ export class WireguardDevices implements Disposable {
     return this.#inTurn(desired.name, async () => ({ ...(await this.#apply(desired, signal)), refused }));
   }
 
+  /**
+   * Removes these peers from the device, and adds them again as desired: WireGuard forgets their sessions, and the time of the last
+   * handshake that each began.
+   */
+  async forget(device: WireguardDevice, publicKeys: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    const others = device.peers.filter((it) => !publicKeys.has(it.publicKey));
+    await this.apply({ ...device, peers: others }, signal);
+    await this.apply(device, signal);
+  }
+
   /** Removes the device and all that belongs to it. An absent device is not an error. */
   remove(name: string, signal: AbortSignal): Promise<void> {
     return this.#inTurn(name, async () => {
@@ -75,7 +91,7 @@ export class WireguardDevices implements Disposable {
   async #apply(desired: WireguardDevice, signal: AbortSignal): Promise<Omit<ApplyResult, "refused">> {
     const { name, mtu } = desired;
     let isCreated = false;
-    let endpoints: ReadonlyMap<string, string> | undefined;
+    let found: ActualDevice | undefined;
     let result: WireguardChange | undefined;
     for (let pass = 0; pass < PASSES; pass++) {
       const actual = await this.#driver.read(name, signal);
@@ -84,7 +100,7 @@ export class WireguardDevices implements Disposable {
         isCreated = true;
         continue;
       }
-      endpoints ??= endpointsOf(actual);
+      found ??= actual;
       const before = await this.#records.read(name);
       // A held endpoint that is learned again at once is not another program at work: the next call sets it again.
       const change = diffDevice(actual, result === undefined ? desired : released(desired), before);
@@ -95,7 +111,8 @@ export class WireguardDevices implements Disposable {
       if (!sameJson([...before], [...after])) await this.#records.write(name, after);
       if (!isRight) await this.#driver.setUp(name, mtu, signal);
       result ??= change;
-      if (change === undefined && isRight) return { isCreated, change: result, endpoints };
+      if (change === undefined && isRight)
+        return { isCreated, change: result, endpoints: endpointsOf(found), received: receivedOf(found) };
     }
     throw new FleetError("WIREGUARD_FAILED", `another program keeps changing the WireGuard device ${name}`, {
       retriable: true,

@@ -3,6 +3,9 @@ import type { WireguardChange } from "./diff.ts";
 import type { EndpointRecords, WireguardDriver } from "./driver.ts";
 import type { ActualDevice, ActualPeer } from "./state.ts";
 
+/** Of a handshake initiation. */
+const HANDSHAKE_BYTES = 148;
+
 /** WireGuard in memory. */
 export interface FakeWireguard extends WireguardDriver {
   /** Each change that was carried out. */
@@ -28,7 +31,9 @@ export function createFakeWireguard(): FakeWireguard {
     learn(name, publicKey, endpoint, nowMs) {
       const device = get(name);
       const peers = device.peers.map((it) =>
-        it.publicKey === publicKey ? { ...it, endpoint, latestHandshakeMs: nowMs } : it,
+        it.publicKey === publicKey
+          ? { ...it, endpoint, latestHandshakeMs: nowMs, rxBytes: it.rxBytes + HANDSHAKE_BYTES }
+          : it,
       );
       devices.set(name, { ...device, peers });
     },

@@ -25,6 +25,7 @@ import { type NodePeer, planNodeDevices, planNodePeers } from "./node-peers.ts";
 import type { Tunnel } from "./path-report.ts";
 import { PathSteering, type SteeringView } from "./path-steering.ts";
 import { RelayPaths } from "./relay-paths.ts";
+import { SilentPeers } from "./silent-peers.ts";
 import type { NodeState } from "./state.ts";
 import { TlsPaths } from "./tls-paths.ts";
 
@@ -82,6 +83,7 @@ export class Tunnels implements AsyncDisposable {
   #pairs: readonly Pair[] = [];
   /** Why peers of a device are left out. */
   readonly #refused = new Map<string, string>();
+  readonly #silent = new SilentPeers();
 
   constructor(options: TunnelsOptions) {
     const { deps, onPaths } = options;
@@ -164,8 +166,25 @@ export class Tunnels implements AsyncDisposable {
         const endpoint = pair.device === device.name ? result.endpoints.get(pair.remoteKey) : undefined;
         if (endpoint !== undefined) found.set(pair.id, endpoint);
       }
+      await this.#forgetSilent(device, result, signal);
     }
     return { isNew: applied.some((it) => it.result.isCreated), found };
+  }
+
+  /** Peers whose clocks were set back can begin sessions again. */
+  async #forgetSilent(
+    device: WireguardDevice,
+    { received }: ApplyResult,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, log } = this.#options.deps;
+    const silent = this.#silent.note(device, received, clock.monotonic());
+    if (silent.size === 0) return;
+    log.debug("peers were silent: their next handshake counts whatever its time", {
+      device: device.name,
+      peers: silent.size,
+    });
+    await this.#devices?.forget(device, silent, signal);
   }
 
   #view(cluster: string): SteeringView {
