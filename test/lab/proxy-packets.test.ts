@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
@@ -11,6 +12,7 @@ import { createServiceProxy, type ServiceProxy } from "@fairlead/fleet/dataplane
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import { createExecNft } from "@fairlead/os/nft/exec.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { TableWatch } from "@fairlead/os/nft/netlink/table-watch.ts";
 import {
   makeNode,
   makeService,
@@ -69,6 +71,13 @@ describeOnKernel("the service proxy, with real packets", () => {
       nodeName: "node",
       nodes,
       health: { set() {}, async [Symbol.asyncDispose]() {} },
+      watchTable: (onDeleted) =>
+        new TableWatch({
+          netns: world.nodeNetns,
+          tables: [PROXY_TABLE.name],
+          onDeleted,
+          deps: systemDeps(silentLogger),
+        }),
       clusterCidrs: POD_CIDRS,
       nft: createNft({ netns: world.nodeNetns }),
       flows: createFlowTable({ netns: world.nodeNetns, clock: systemClock, log: silentLogger, ...libc }),
@@ -414,6 +423,20 @@ describeOnKernel("the service proxy, with real packets", () => {
     slices.set(slice([ready(b.v4)]));
     await proxy.idle(signal);
     expect(await askOften(client, VIP.v4, 4)).toEqual(new Set(["b"]));
+  });
+
+  it("puts its table back when another program deletes it, without any other change", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4)]));
+    await proxy.idle(signal);
+    const nft = createExecNft({ prefix: world.nodePrefix });
+    await nft.apply(PROXY_TABLE, diffTable(await nft.read(PROXY_TABLE, signal), undefined), signal);
+    await until(
+      "a request is answered again",
+      () => client.ask("tcp", { host: VIP.v4, port: 80, timeoutMs: 1000 }),
+      (it) => it.from === "a",
+      { timeoutMs: 10_000 },
+    );
   });
 
   it("withdraws a Service that is deleted", async () => {

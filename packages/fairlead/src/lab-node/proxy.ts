@@ -6,8 +6,10 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { createFlowTable } from "@fairlead/fleet/dataplane/service-proxy/flows.ts";
 import { createHealthChecks } from "@fairlead/fleet/dataplane/service-proxy/health-check.ts";
+import { PROXY_TABLE } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
 import { createServiceProxy } from "@fairlead/fleet/dataplane/service-proxy/proxy.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { TableWatch } from "@fairlead/os/nft/netlink/table-watch.ts";
 
 /** The service proxy of the node, with its informers and drivers. */
 export function composeProxy(
@@ -35,6 +37,7 @@ export function composeProxy(
     nft,
     flows,
     health,
+    watchTable: (onDeleted) => new TableWatch({ tables: [PROXY_TABLE.name], onDeleted, deps }),
     clock: deps.clock,
     rng: deps.rng,
     log: deps.log.child({ part: "proxy" }),

@@ -34,6 +34,8 @@ export interface ServiceProxyOptions {
   readonly nft: NftDriver;
   readonly flows: FlowTable;
   readonly health: HealthChecks;
+  /** Calls back when the proxy's table was deleted, or may have been. Default: the next change of a Service finds that. */
+  readonly watchTable?: (onDeleted: () => void) => AsyncDisposable;
   readonly clock: Clock;
   readonly rng: Rng;
   readonly log: Logger;
@@ -60,6 +62,7 @@ class NftServiceProxy implements ServiceProxy {
   readonly #slices = new SlicesByService(serviceKey);
   readonly #ranges = new SourceRanges();
   readonly #subscriptions = new DisposableStack();
+  #watch: AsyncDisposable | undefined;
 
   constructor(options: ServiceProxyOptions) {
     this.#options = options;
@@ -67,6 +70,8 @@ class NftServiceProxy implements ServiceProxy {
       ...options,
       layout: LAYOUT,
       plan: (due, desired) => this.#planDue(due, desired),
+      onLost: (table) =>
+        options.log.warn(`nftables table ${table} was deleted by another program, and was put back`),
     });
   }
 
@@ -79,6 +84,7 @@ class NftServiceProxy implements ServiceProxy {
     for (const slice of endpointSlices.store.list())
       this.#slices.note({ key: keyOf(slice), before: undefined, after: slice });
     for (const service of services.store.list()) this.#loop.markDue(keyOf(service));
+    this.#watch = this.#options.watchTable?.(() => this.#loop.doubt());
     this.#loop.start();
     await this.idle(signal);
   }
@@ -89,6 +95,7 @@ class NftServiceProxy implements ServiceProxy {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#subscriptions.dispose();
+    await this.#watch?.[Symbol.asyncDispose]();
     await this.#loop[Symbol.asyncDispose]();
   }
 
