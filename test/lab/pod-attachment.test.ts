@@ -114,6 +114,26 @@ describeOnKernel("pods with a fleet address", () => {
     await expect(ping(at.a, v4, "-s", "1373", "-M", "do")).rejects.toThrow(/message too long/);
   });
 
+  it("send datagrams that arrive, from sockets that are not connected, once a way became narrower", async () => {
+    const { routes } = fleetSide(linkOf(6)).state;
+    await ip(at.fleet, ...routes.map((it) => replaceRoute({ ...it, mtu: 1300 })));
+    // For the first one, a message with the size of the way comes back. The port is closed: its kernel counts what arrives.
+    const script = `const {createSocket}=require("node:dgram");for(const to of process.argv.slice(1)){const socket=createSocket(to.includes(":")?"udp6":"udp4");let sent=0;const send=()=>{if(sent++<5)socket.send(Buffer.alloc(1340),9,to,()=>setTimeout(send,20));else socket.close()};send()}`;
+    const arrived = async (): Promise<readonly number[]> => {
+      const [v4, v6] = [
+        await inside(at.b, "cat", "/proc/net/snmp"),
+        await inside(at.b, "cat", "/proc/net/snmp6"),
+      ];
+      return [/^Udp: \d+ (\d+)/m.exec(v4)?.[1], /^Udp6NoPorts\s+(\d+)/m.exec(v6)?.[1]].map(Number);
+    };
+    const before = await arrived();
+    await inside(at.a, process.execPath, "-e", script, ...linkOf(6).addresses);
+    const after = await arrived();
+    expect(await attachPod(linkOf(6), place(at.b))).toBe(true);
+    const hasArrived = after.map((it, index) => it > (before[index] ?? it));
+    expect(hasArrived, "IPv4, IPv6").toEqual([true, true]);
+  });
+
   it("keep the way of connections that they opened from their own addresses before they had a link", async () => {
     const { ownAddresses } = linkOf(6);
     await ip(

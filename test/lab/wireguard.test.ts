@@ -31,6 +31,7 @@ import type { WireguardDevice } from "@fairlead/os/wireguard/state.ts";
 import { createUserspaceDriver } from "@fairlead/os/wireguard/userspace.ts";
 import { changeByWg, readByWg } from "@fairlead/os/wireguard/wg.ts";
 import { describeOnKernel, netnsFixture, prefixOf } from "../support/netns-fixture.ts";
+import { type Arrival, startUdpPeer } from "./udp-world.ts";
 
 const signal = AbortSignal.timeout(900_000);
 const hadSockets = existsSync("/var/run/wireguard");
@@ -297,6 +298,53 @@ describeOnKernel("a tunnel between two nodes", () => {
     process.kill(pid ?? 0, "SIGCONT");
     await expect.poll(() => processes(1)).toEqual([]);
     expect(readdirSync(sites[1].options.folder)).toEqual([]);
+  });
+});
+
+describeOnKernel("a handshake whose time is not after the last one", () => {
+  it("is answered once the peer was forgotten", async () => {
+    await using fixture = netnsFixture();
+    const [site, other] = await twoSites(fixture, "again");
+    await using between = await startUdpPeer(other.options.birthNetns ?? "", [7000]);
+    using devices = await openWireguard(site.options, signal);
+    const [caller, answering] = [generateKeyPair(), generateKeyPair()];
+    const to = (
+      name: string,
+      listenPort: number,
+      keys: readonly [own: string, other: string],
+    ): WireguardDevice => ({
+      name,
+      privateKey: keys[0],
+      listenPort,
+      mtu: 1408,
+      peers: [
+        {
+          publicKey: keys[1],
+          endpoint: `${other.address}:7000`,
+          allowedIPs: [],
+          persistentKeepaliveSeconds: name === "caller" ? 1 : 0,
+        },
+      ],
+    });
+    const callee = to("callee", 31_821, [answering.privateKey, caller.publicKey]);
+    await devices.apply(callee, signal);
+    await devices.apply(to("caller", 31_820, [caller.privateKey, answering.publicKey]), signal);
+    try {
+      // First bytes of the messages of WireGuard: 1 is an initiation, 2 the response.
+      const { payload } = await between.next((it) => it.port === 31_820 && it.payload[0] === 1);
+      await devices.remove("caller", signal);
+      const isAnswer = (it: Arrival): boolean => it.port === 31_821 && it.payload[0] === 2;
+      const send = (): void => between.send(7000, { host: site.address, port: 31_821 }, payload);
+      send();
+      await between.next(isAnswer);
+      send();
+      await devices.forget(callee, new Set([caller.publicKey]), signal);
+      send();
+      await between.next(isAnswer);
+      expect(between.arrivals.filter(isAnswer)).toHaveLength(2);
+    } finally {
+      for (const name of ["caller", "callee"]) await devices.remove(name, signal);
+    }
   });
 });
 
