@@ -9,7 +9,8 @@ import { get } from "node:http";
 import { networkInterfaces } from "node:os";
 
 const EVERY_MS = 50;
-const TIMEOUT_MS = 3000;
+/** In two parts: where this program itself stood still, the first one ends late, and answers that are there are read before the second one ends. */
+const TIMEOUT_MS = [2000, 1000];
 /** No more are under way at a time: a service that is gone must not fill the pod's memory. */
 const MAX_UNDER_WAY = 100;
 
@@ -27,9 +28,21 @@ const nothing = () => ({ asked: 0, failed: 0, by: {}, clients: {}, errors: {} })
  */
 let localPort = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT));
 
-function ask(url) {
+async function ask(url) {
   localPort = localPort < LAST_PORT ? localPort + 1 : FIRST_PORT;
-  const options = { agent: false, localPort, signal: AbortSignal.timeout(TIMEOUT_MS) };
+  const stop = new AbortController();
+  const [first, second] = TIMEOUT_MS;
+  let timer = setTimeout(() => (timer = setTimeout(() => stop.abort(), second)), first);
+  try {
+    return await answerOf(url, { agent: false, localPort, signal: stop.signal });
+  } catch (error) {
+    throw stop.signal.aborted ? new DOMException("no answer", "TimeoutError") : error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function answerOf(url, options) {
   return new Promise((resolve, reject) => {
     const request = get(url, options, (response) => {
       let text = "";
