@@ -86,6 +86,7 @@ export async function startHub(
   await Promise.all(needed.map((it) => it.synced(signal)));
   const events = createEventRecorder(client, HUB_MANAGER, deps);
   const leases = new LeaseTracker();
+  stack.use(client.onReachable(() => leases.forgive(deps.clock.monotonic())));
   stack.use(createFleetGauges(informers, leases, deps));
   const controllers = createControllers({ client, informers, events, deps }, leases, options);
   for (const controller of controllers) {

@@ -66,6 +66,26 @@ describe("a member's lease", () => {
     expect(tracker.verdict("a", 6000).liveness).toBe("alive");
   });
 
+  it("is overdue until the Lease has been read, and alive where renewals are read late", () => {
+    const tracker = new LeaseTracker();
+    renew(tracker, 0);
+    expect(tracker.isOverdue("a", 4999)).toBe(false);
+    expect(tracker.isOverdue("a", 20_000)).toBe(true);
+    for (const renewTime of ["2000", "4000"]) tracker.observe("a", { renewTime, leaseMs }, 20_000);
+    expect(tracker.isOverdue("a", 20_000)).toBe(false);
+    expect(tracker.verdict("a", 20_000)).toEqual({ liveness: "alive", againInMs: 5000 });
+  });
+
+  it("lasts one full lease from when the API server is back, once until it is renewed, unless the member was suspect before", () => {
+    const tracker = new LeaseTracker();
+    renew(tracker, 0);
+    for (const atMs of [20_000, 21_000, 24_000]) tracker.forgive(atMs);
+    expect(tracker.verdict("a", 24_999).liveness).toBe("alive");
+    expect(tracker.verdict("a", 25_000).liveness).toBe("suspect");
+    tracker.forgive(26_000);
+    expect(tracker.verdict("a", 26_000).liveness).toBe("suspect");
+  });
+
   it("of a hub that begins gets one full lease of time, whatever the Lease says", () => {
     const tracker = new LeaseTracker();
     tracker.observe("a", { renewTime: "long ago", leaseMs }, 100_000);

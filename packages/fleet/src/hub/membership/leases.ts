@@ -17,6 +17,8 @@ interface Entry {
   seenAtMs: number;
   leaseMs: number;
   isSuspect: boolean;
+  /** Whether an absence of the API server has been taken into account since the last renewal. */
+  isForgiven: boolean;
   /** First of the renewals that came without a gap since it became suspect. */
   aliveSinceMs: number | undefined;
 }
@@ -44,15 +46,41 @@ export class LeaseTracker {
     if (entry === undefined) {
       const isSuspect = this.#inherited.delete(cluster);
       // The first sight of a lease proves nothing about a suspect, and gives everyone else one full lease of time.
-      this.#entries.set(cluster, { ...lease, seenAtMs: nowMs, isSuspect, aliveSinceMs: undefined });
+      this.#entries.set(cluster, {
+        ...lease,
+        seenAtMs: nowMs,
+        isSuspect,
+        isForgiven: false,
+        aliveSinceMs: undefined,
+      });
       return;
     }
     entry.leaseMs = lease.leaseMs;
     if (entry.renewTime === lease.renewTime) return;
-    this.verdict(cluster, nowMs);
+    // Of one that is not suspect a late renewal counts: the hub may have been busy, and sees several at once.
+    if (nowMs - entry.seenAtMs >= entry.leaseMs) entry.aliveSinceMs = undefined;
     entry.renewTime = lease.renewTime;
     entry.seenAtMs = nowMs;
+    entry.isForgiven = false;
     if (entry.isSuspect) entry.aliveSinceMs ??= nowMs;
+  }
+
+  /** Whether a verdict would make the member suspect. What this hub has seen may be old: the Lease is to be read first. */
+  isOverdue(cluster: string, nowMs: number): boolean {
+    const entry = this.#entries.get(cluster);
+    return entry !== undefined && !entry.isSuspect && nowMs - entry.seenAtMs >= entry.leaseMs;
+  }
+
+  /**
+   * The API server was away: no member could renew its lease, and each gets one full lease of time. Once until it renews: connections that
+   * break all the time must not keep a member alive.
+   */
+  forgive(nowMs: number): void {
+    for (const entry of this.#entries.values()) {
+      if (entry.isSuspect || entry.isForgiven) continue;
+      entry.seenAtMs = nowMs;
+      entry.isForgiven = true;
+    }
   }
 
   /** How long ago its Lease was seen to change. Undefined: it never was seen. Unit: milliseconds. */

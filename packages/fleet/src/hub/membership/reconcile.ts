@@ -46,6 +46,7 @@ import { emptyMailbox } from "./empty-mailbox.ts";
 import { watchingOperations, watchingOperationsOf, withdrawOperation } from "./operations.ts";
 import { settlePin } from "./pins.ts";
 import type { LeaseTracker } from "./leases.ts";
+import { ObservedLeases } from "./observed-leases.ts";
 import {
   haveAgentsLeft,
   notReadyToJoin,
@@ -151,14 +152,17 @@ function isOfView(change: Change<KubeObject>): boolean {
 
 class Membership {
   readonly #parts: Parts;
-  readonly #leases: LeaseTracker;
+  readonly #leases: ObservedLeases;
   /** Suspect members, and since when the hub says so. */
   readonly #suspects = new Map<string, SuspectCluster>();
   onSuspectsChange: () => void = () => {};
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#leases = parts.leases;
+    const { client, informers, options, deps, leases: tracker } = parts;
+    const leaseMs = options.leaseSeconds * 1000;
+    const { leases } = informers;
+    this.#leases = new ObservedLeases({ client, leases, tracker, leaseMs, clock: deps.clock });
   }
 
   /** Takes over the suspects of the previous leader. */
@@ -166,7 +170,7 @@ class Membership {
     const lost = member?.status?.conditions?.find((it) => it.type === "Healthy");
     if (member === undefined || lost?.status !== "False") return;
     const cluster = member.metadata.name;
-    this.#leases.inherit(cluster);
+    this.#parts.leases.inherit(cluster);
     this.#suspects.set(cluster, { cluster, since: lost.lastTransitionTime });
   }
 
@@ -174,7 +178,7 @@ class Membership {
   isRenewal({ before, after }: Change<Lease>): boolean {
     const cluster = clusterOfMailbox(after?.metadata.namespace);
     if (before === undefined || cluster === undefined || this.#suspects.has(cluster)) return false;
-    return this.#judge(cluster).liveness === "alive";
+    return this.#leases.isAlive(cluster);
   }
 
   /** Suspects of which a member says something else than before. */
@@ -302,7 +306,7 @@ class Membership {
   async #report(member: MemberCluster, signal: AbortSignal): Promise<ReconcileResult> {
     const { client, deps, informers, options } = this.#parts;
     const name = member.metadata.name;
-    const { liveness, againInMs } = this.#judge(name);
+    const { liveness, againInMs } = await this.#leases.judge(name, signal);
     this.#setSuspect(name, liveness === "suspect");
     const reported = this.#internalMemberOf(member)?.status ?? {};
     const { agentStatus: agents = [] } = reported;
@@ -330,17 +334,6 @@ class Membership {
       signal,
     });
     return againInMs === undefined ? {} : { requeueAfterMs: Math.max(1, Math.ceil(againInMs)) };
-  }
-
-  #judge(cluster: string): ReturnType<LeaseTracker["verdict"]> {
-    const { informers, deps, options } = this.#parts;
-    const nowMs = deps.clock.monotonic();
-    const lease = informers.leases.store.get(objectKey(mailboxOf(cluster), cluster));
-    const renewTime = lease?.spec?.renewTime;
-    // The hub's own figure, not the member's: a member must not choose how long it is believed.
-    if (renewTime !== undefined)
-      this.#leases.observe(cluster, { renewTime, leaseMs: options.leaseSeconds * 1000 }, nowMs);
-    return this.#leases.verdict(cluster, nowMs);
   }
 
   #setSuspect(cluster: string, isSuspect: boolean): void {
