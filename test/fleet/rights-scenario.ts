@@ -4,7 +4,11 @@ import {
 } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { EVENTS, NODES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { FORCE_LEAVE_ANNOTATION, ISOLATION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import {
+  ENDPOINTS,
+  FORCE_LEAVE_ANNOTATION,
+  ISOLATION_ANNOTATION,
+} from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import {
   ADDRESS_BLOCKS,
   CLUSTER_MESH_PROFILES,
@@ -156,6 +160,20 @@ async function getWrong(client: KubeClient): Promise<void> {
   // The same event occurs again: the first event's count rises.
   await reported(2);
   await client.delete(MCS_SERVICE_EXPORTS, objectKey("work", "ghost"));
+  await exportNothing(client);
+}
+
+/** A Service whose selector matches no pod. */
+async function exportNothing(client: KubeClient): Promise<void> {
+  await deploy(client, { name: "empty", addresses: [] });
+  await exportBy("fleet", client, { name: "empty" });
+  const cause = "no endpoints: no pod matches the selector app=empty of the Service";
+  await eventuallyOne(client, FLEET_SERVICE_EXPORTS, objectKey("work", "empty"), (it) =>
+    (it.status?.conditions ?? []).some(
+      ({ type, message }) => type === ENDPOINTS && message.startsWith(cause),
+    ),
+  );
+  await client.delete(FLEET_SERVICE_EXPORTS, objectKey("work", "empty"));
 }
 
 async function gone(client: KubeClient, of: Resource, name: string): Promise<void> {

@@ -8,6 +8,7 @@ import {
   type EndpointSlice,
   SERVICE_NAME_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { EXPORTS_SERVED } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
@@ -20,6 +21,8 @@ import {
   ENDPOINT_SLICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { WEIGHT_ANNOTATION } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { drainCluster } from "@fairlead/fleet/cli/fleet/drain.ts";
@@ -190,6 +193,29 @@ describe("a service whose exporters configure traffic", () => {
     await annotate(ns, "a", { "fairlead.dev/weight": null });
     await untilServedBy(ns, everywhere("a"));
   }, 60_000);
+
+  it("that its cluster withdraws by weight 0 of the fleet's kind is in the status of the hub with the cause, until the weight is another", async () => {
+    const ns = "withdrawn";
+    await share(ns, { a: {} }, "fleet");
+    await untilServedBy(ns, everywhere("a"));
+    const weigh = (weight: string) =>
+      fleet.client("a").mergePatch(FLEET_SERVICE_EXPORTS, objectKey(ns, "hello"), {
+        metadata: { annotations: { [WEIGHT_ANNOTATION]: weight } },
+      });
+    const reported = (isReported: boolean) =>
+      eventuallyOne(fleet.client("hub"), MEMBER_CLUSTERS, objectKey(undefined, "a"), ({ status }) => {
+        const conditions = status?.agentStatus?.flatMap((it) => it.conditions ?? []);
+        return (findCondition(conditions, EXPORTS_SERVED) !== undefined) === isReported;
+      });
+    await weigh("0");
+    await reported(true);
+    await untilServedBy(ns, everywhere(""));
+    const status = summarizeFleet(await readFleet(fleet.client("hub"), AbortSignal.timeout(PATIENCE_MS)));
+    expect(renderStatus(status, "text", 0)).toContain(`  ${ns}/hello: a: weight 0: nothing is exported`);
+    await weigh("1");
+    await reported(false);
+    await untilServedBy(ns, everywhere("a"));
+  });
 
   it("keeps the last valid value of an invalid annotation, and reports its name and the cause (A4, C9)", async () => {
     const ns = "mistyped";

@@ -10,7 +10,7 @@ import {
   SIGNERS,
 } from "@fairlead/kube/api/certificates/v1/types.ts";
 import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { DAEMON_SETS, DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { DNS_SERVERS, MEMBER_AGENT } from "#api/fairlead.dev/installed.ts";
 import { CRON_JOBS, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
@@ -221,6 +221,9 @@ const MEMBER_NET: readonly Access[] = [
   allow(NODES, WATCH),
   // For the network policies of all clusters.
   allow(PODS, WATCH),
+  // Why an exported Service has no pods. Their templates tell no more than pods do.
+  allow(DEPLOYMENTS, ["list"]),
+  allow(STATEFUL_SETS, ["list"]),
   ...POLICIES.map((it) => allow(it, WATCH)),
   // What is not enforced of them.
   ...[CILIUM_NETWORK_POLICIES, CILIUM_CLUSTERWIDE_NETWORK_POLICIES, CLUSTER_NETWORK_POLICIES].flatMap(

@@ -124,6 +124,7 @@ const fleet = {
   networks: [{ profile: H, mode: H, members: 0, problems: [H] }],
   links: [{ from: H, to: H, by: "endpoints" }],
   absentNamespaces: [{ namespace: H, clusters: [H] }],
+  withdrawn: [{ cluster: H, namespace: H, name: H, why: H }],
   services: [
     {
       namespace: H,

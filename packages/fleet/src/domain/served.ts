@@ -23,17 +23,22 @@ export interface Served {
 
 export type ServedReason = "NoEndpoints" | "NoReadyEndpoints" | "NoSuchPort";
 
-/** @param of - `hasSelector` is undefined where it is not known. */
+/** @param of - `hasSelector` is undefined where it is not known, and so is `cause`: why there are no ready endpoints. */
 export function findServed(
-  of: { readonly ports: readonly FleetServicePort[]; readonly hasSelector?: boolean },
+  of: {
+    readonly ports: readonly FleetServicePort[];
+    readonly hasSelector?: boolean | undefined;
+    readonly cause?: string | undefined;
+  },
   slices: readonly ServedSlice[],
 ): Served {
-  if (countBy(slices, () => true) === 0) return none("NoEndpoints", whyNoEndpoints(of.hasSelector));
+  if (countBy(slices, () => true) === 0)
+    return none("NoEndpoints", `no endpoints: ${of.cause ?? whyNoEndpoints(of.hasSelector)}`);
   const ready = countBy(slices, isReady);
   if (ready === 0)
     return none(
       "NoReadyEndpoints",
-      "no endpoint is ready: the pods fail their readiness probes, or start or end",
+      `no endpoint is ready: ${of.cause ?? "the pods fail their readiness probes, or start or end"}`,
     );
   const without = of.ports.filter((port) => !slices.some((it) => hasPort(it, port)));
   const problems = without.map((it) => ({
@@ -50,8 +55,8 @@ function none(reason: ServedReason, message: string): Served {
 
 function whyNoEndpoints(hasSelector: boolean | undefined): string {
   return hasSelector === false
-    ? "no endpoints: the Service has no selector, and no EndpointSlice of it has endpoints"
-    : "no endpoints: no pod matches the selector of the Service, or it has 0 replicas";
+    ? "the Service has no selector, and no EndpointSlice of it has endpoints"
+    : "no pod matches the selector of the Service, or it has 0 replicas";
 }
 
 function isReady({ conditions }: ServedEndpoint): boolean {

@@ -2,6 +2,8 @@
 
 /** Condition of an agent: False while its cluster has ServiceExports that are not valid; a line of the message for each. */
 export const EXPORTS_VALID = "fairlead.dev/ExportsValid";
+/** The same: False while Services that its cluster exports get no requests, "work/hello: why" in each line. */
+export const EXPORTS_SERVED = "fairlead.dev/ExportsServed";
 
 /** Conditions of an InternalServiceExport in addition to `Conflict`, which belongs to the fleet API. */
 export const MCS_CONFLICT = "multicluster.x-k8s.io/Conflict";

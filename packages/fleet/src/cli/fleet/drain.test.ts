@@ -22,6 +22,7 @@ function fleetOf(
   return {
     networks: [],
     absentNamespaces: [],
+    withdrawn: [],
     clusters: ["a", "b", "c"].map((name) => ({
       ...cluster,
       name,

@@ -1,10 +1,11 @@
+import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { clusterOfMailbox, isReservedNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import type {
   EndpointSliceExport,
   InternalServiceExport,
   InternalServiceExportSpec,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
+import { EXPORTS_SERVED, MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { readExport } from "#domain/exported-service.ts";
 import { someOf } from "#domain/node-agents.ts";
@@ -28,17 +29,19 @@ interface ExportFacts {
   readonly problems: readonly string[];
 }
 
-/**
- * @param endpoints - Their number by "cluster/namespace/name".
- * @param slices - By the same.
- * @param refusing - Members whose connections are refused, by the same.
- */
-export function summarizeExport(
-  object: InternalServiceExport,
-  endpoints: ReadonlyMap<string, number>,
-  slices: ReadonlyMap<string, readonly EndpointSliceExport[]>,
-  refusing: ReadonlyMap<string, readonly string[]>,
-): ExportStatus {
+/** By "cluster/namespace/name". */
+export interface FoundOfExports {
+  /** Their number. */
+  readonly endpoints: ReadonlyMap<string, number>;
+  readonly slices: ReadonlyMap<string, readonly EndpointSliceExport[]>;
+  /** Members whose connections are refused. */
+  readonly refusing: ReadonlyMap<string, readonly string[]>;
+  /** Why there are no requests, as the exporter says. */
+  readonly unserved: ReadonlyMap<string, string>;
+}
+
+export function summarizeExport(object: InternalServiceExport, found: FoundOfExports): ExportStatus {
+  const { endpoints, slices, refusing, unserved } = found;
   const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
   const reference = object.spec?.serviceReference;
   const find = (type: string, status: string) =>
@@ -47,8 +50,9 @@ export function summarizeExport(
   // Each kind of export words a conflict differently; the message of the MCS kind names all sides.
   const conflict = find(MCS_CONFLICT, "True") ?? find("Conflict", "True");
   const key = `${cluster}/${reference?.namespace}/${reference?.name}`;
+  const facts = examineExport(object, slices.get(key) ?? [], unserved.get(key));
   return {
-    ...withRefusals(examineExport(object, slices.get(key) ?? []), refusing.get(key)),
+    ...withRefusals(facts, refusing.get(key)),
     cluster,
     doors: readExport(object)?.apis.map((it) => it.api) ?? [],
     conflicts: [refused, conflict].flatMap((it) => it?.message ?? []),
@@ -66,9 +70,13 @@ function whyRefused(witnesses: readonly string[]): string {
   return `its endpoints refuse connections from ${someOf(witnesses)}: no process of the pods listens on the targetPort, or a policy rejects them; compare the targetPort with the pods`;
 }
 
-function examineExport(object: InternalServiceExport, slices: readonly EndpointSliceExport[]): ExportFacts {
+function examineExport(
+  object: InternalServiceExport,
+  slices: readonly EndpointSliceExport[],
+  reported: string | undefined,
+): ExportFacts {
   const traffic = object.status?.conditions?.find((it) => it.type === TRAFFIC && it.status === "False");
-  const facts = findEndpoints(object.spec ?? {}, slices);
+  const facts = findEndpoints(object.spec ?? {}, slices, reported);
   return traffic === undefined ? facts : { ...facts, problems: [traffic.message, ...facts.problems] };
 }
 
@@ -77,13 +85,52 @@ const NO_WEIGHT = "weight 0: its endpoints get no new requests; set the weight t
 function findEndpoints(
   { ports = [], weight }: Partial<InternalServiceExportSpec>,
   slices: readonly EndpointSliceExport[],
+  reported: string | undefined,
 ): ExportFacts {
   const { usable, problems } = findServed(
     { ports },
     slices.map((it) => it.spec),
   );
-  const messages = problems.map((it) => it.message);
+  // The exporter sees its pods.
+  const messages = problems.map((it) => (it.reason === "NoSuchPort" ? it.message : (reported ?? it.message)));
   return weight === 0 ? { usable: 0, problems: [...messages, NO_WEIGHT] } : { usable, problems: messages };
+}
+
+/** An export that the hub does not have, and that gets no requests. */
+export interface WithdrawnExport {
+  readonly cluster: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly why: string;
+}
+
+/** Why exports get no requests, as their clusters report it, by "cluster/namespace/name". */
+export function unservedExports(members: readonly MemberCluster[]): ReadonlyMap<string, string> {
+  const reports = members.flatMap(({ metadata, status }) =>
+    (status?.agentStatus ?? [])
+      .flatMap((it) => it.conditions?.find(({ type }) => type === EXPORTS_SERVED) ?? [])
+      .filter((it) => it.status === "False")
+      .flatMap((it) => it.message.split("\n").flatMap(readReport))
+      .map(([key, why]) => [`${metadata.name}/${key}`, why] as const),
+  );
+  return new Map(reports);
+}
+
+function readReport(line: string): (readonly [key: string, why: string])[] {
+  const end = line.indexOf(": ");
+  const key = line.slice(0, Math.max(end, 0));
+  return key.split("/").length === 2 ? [[key, line.slice(end + 2)]] : [];
+}
+
+/** @param known - Exports that the hub has. */
+export function withdrawnExports(
+  unserved: ReadonlyMap<string, string>,
+  known: ReadonlySet<string>,
+): readonly WithdrawnExport[] {
+  return [...unserved].flatMap(([key, why]) => {
+    const [cluster = "", namespace = "", name = ""] = key.split("/");
+    return known.has(key) ? [] : [{ cluster, namespace, name, why }];
+  });
 }
 
 export interface AbsentNamespace {

@@ -73,7 +73,10 @@ function problemParts(status: FleetStatus, isWide: boolean): string[] {
     ...section("CLUSTERS NOT HEALTHY", clusters.flatMap(unhealthyLines)),
     ...section("NODES NOT READY", ofNodes),
     ...section("LINKS CUT", cut),
-    ...section("SERVICES NOT SERVED", services.flatMap(problemLines)),
+    ...section("SERVICES NOT SERVED", [
+      ...services.flatMap(problemLines),
+      ...status.withdrawn.map(withdrawnLine),
+    ]),
     ...section("NAMESPACES NOT IMPORTED", isWide ? absentNamespaces.map(absentLine) : []),
     ...section("CONFLICTS", services.flatMap(conflictLines)),
     ...section("NETWORKS NOT READY", ofNetworks),
@@ -145,6 +148,10 @@ function problemLines(service: ServiceStatus): string[] {
   return service.exports.flatMap((it) =>
     it.problems.map((why) => `  ${service.namespace}/${service.name}: ${it.cluster}: ${why}`),
   );
+}
+
+function withdrawnLine({ namespace, name, cluster, why }: FleetStatus["withdrawn"][number]): string {
+  return `  ${namespace}/${name}: ${cluster}: ${why}`;
 }
 
 function absentLine({ namespace, clusters }: FleetStatus["absentNamespaces"][number]): string {

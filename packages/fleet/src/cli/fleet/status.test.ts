@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
-import { EXPORTS_VALID, MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
+import { EXPORTS_SERVED, EXPORTS_VALID, MCS_CONFLICT, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import { renderStatus } from "./render-status.ts";
 import { type FleetSnapshot, inNamespace, isFleetHealthy, summarizeFleet } from "./status.ts";
 
@@ -264,6 +264,36 @@ describe("an export that gets no requests", () => {
     ],
   ])("is listed with the cause: %s", (why, change) => {
     expect(shown(change)).toContain(`SERVICES NOT SERVED\n  work/hello: a: ${why}`);
+  });
+
+  const reporting = (message: string): Member => {
+    const agentStatus = [
+      { type: "ServiceExportImportAgent", conditions: [is(EXPORTS_SERVED, "False", message)] },
+    ];
+    return member("a", {
+      status: { conditions: [is("Joined", "True"), is("Healthy", "True")], agentStatus },
+    });
+  };
+
+  it("is listed with what its cluster says of the pods, where it has no ready endpoints", () => {
+    const why = "no endpoints: Deployment hello is scaled to 0 replicas";
+    const found = (count: number): string =>
+      renderStatus(
+        summarizeFleet(fleetOf([reporting(`work/hello: ${why}`), b], exported("a", count))),
+        "text",
+        0,
+      );
+    expect(found(0)).toMatch(new RegExp(`SERVICES NOT SERVED\n {2}work/hello: a: ${why}$`));
+    // What the hub has of the endpoints is newer.
+    expect(found(1)).not.toContain("SERVICES NOT SERVED");
+  });
+
+  it("is listed where its cluster withdrew it, and left out where another namespace is asked for", () => {
+    const status = summarizeFleet(fleetOf([reporting("work/hello: weight 0: nothing is exported\nodd"), b]));
+    expect(renderStatus(status, "text", 0)).toMatch(
+      /SERVICES NOT SERVED\n {2}work\/hello: a: weight 0: nothing is exported$/,
+    );
+    expect(renderStatus(inNamespace(status, "other"), "text", 0)).not.toContain("hello");
   });
 
   it("does not count as serving", () => {

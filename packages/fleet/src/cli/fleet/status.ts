@@ -50,7 +50,11 @@ import {
   type AbsentNamespace,
   absentNamespaces,
   type ExportStatus,
+  type FoundOfExports,
   summarizeExport,
+  unservedExports,
+  type WithdrawnExport,
+  withdrawnExports,
 } from "./export-status.ts";
 
 /** The state of a fleet, as seen from its hub. */
@@ -62,6 +66,8 @@ export interface FleetStatus {
   readonly services: readonly ServiceStatus[];
   /** Links between members that pass nothing. Undefined if these were not checked. */
   readonly links?: readonly CutLink[];
+  /** Exports that members withdrew, as those of weight 0. */
+  readonly withdrawn: readonly WithdrawnExport[];
   /** Namespaces of services into which members cannot import. */
   readonly absentNamespaces: readonly AbsentNamespace[];
   /** ClusterMeshProfiles. */
@@ -176,7 +182,14 @@ export function orNone(error: unknown): { readonly items: [] } {
 
 export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
   const endpoints = countEndpoints(snapshot.sliceExports);
-  const services = summarizeServices(snapshot, endpoints.byExport);
+  const unserved = unservedExports(snapshot.members);
+  const services = summarizeServices(snapshot, {
+    endpoints: endpoints.byExport,
+    slices: Map.groupBy(snapshot.sliceExports, exportOfSlice),
+    refusing: refusedBy(snapshot.leases, membersThatRenew(snapshot.members)),
+    unserved,
+  });
+  const known = services.flatMap((it) => it.exports.map((at) => `${at.cluster}/${it.namespace}/${it.name}`));
   const { exports, reports } = snapshot;
   const exportsOf = Map.groupBy(snapshot.exports, (it) => it.metadata.namespace ?? "");
   const imports = countImports(snapshot);
@@ -185,6 +198,7 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
   const networks = new Map(snapshot.internalMembers.map((it) => [it.metadata.name, it.spec.network]));
   return {
     absentNamespaces: absentNamespaces(exports, reports),
+    withdrawn: withdrawnExports(unserved, new Set(known)),
     networks: snapshot.profiles.map(summarizeNetwork).toSorted((a, b) => byNaturalText(a.profile, b.profile)),
     clusters: snapshot.members
       .map((member) => {
@@ -220,6 +234,7 @@ export function inNamespace(status: FleetStatus, namespace: string): FleetStatus
     ...status,
     services: status.services.filter((it) => it.namespace === namespace),
     absentNamespaces: status.absentNamespaces.filter((it) => it.namespace === namespace),
+    withdrawn: status.withdrawn.filter((it) => it.namespace === namespace),
   };
 }
 
@@ -351,12 +366,10 @@ function countEndpoints(slices: readonly EndpointSliceExport[]): Counts {
 
 function summarizeServices(
   snapshot: FleetSnapshot,
-  endpoints: ReadonlyMap<string, number>,
+  found: FoundOfExports,
 ): readonly Omit<ServiceStatus, "serving">[] {
   const imports = new Map(snapshot.serviceImports.map((it) => [serviceKey(it.metadata), it]));
   const views = Map.groupBy(snapshot.importedServices, (it) => serviceKey(it.spec.service));
-  const slices = Map.groupBy(snapshot.sliceExports, exportOfSlice);
-  const refused = refusedBy(snapshot.leases, membersThatRenew(snapshot.members));
   const exports = Map.groupBy(
     snapshot.exports.filter((it) => it.spec !== undefined),
     (it) => serviceKey(it.spec?.serviceReference ?? { name: "" }),
@@ -368,7 +381,7 @@ function summarizeServices(
         views: views.get(key) ?? [],
         importedBy: new Set((views.get(key) ?? []).flatMap((it) => importersOf(it, snapshot.reports))),
         imported: imports.get(key),
-        exported: objects.map((it) => summarizeExport(it, endpoints, slices, refused)),
+        exported: objects.map((it) => summarizeExport(it, found)),
       }),
     );
 }

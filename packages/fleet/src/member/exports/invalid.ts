@@ -21,12 +21,25 @@ export function planExportsValid(exports: Iterable<ReportedExport>): NewConditio
   const lines = new Set<string>();
   for (const it of exports) {
     const why = invalidityOf(it);
-    if (why !== undefined)
-      lines.add(`${keyOf(it)}: ${why.replaceAll(/\s+/g, " ")}`.slice(0, LIMIT.characters));
+    if (why !== undefined) lines.add(lineOf(it, why));
   }
+  return falseWith(EXPORTS_VALID, "InvalidExports", lines);
+}
+
+export function lineOf(it: KubeObject, why: string): string {
+  const line = why.slice(0, LIMIT.characters).replaceAll(/\s+/g, " ");
+  return `${keyOf(it)}: ${line}`.slice(0, LIMIT.characters);
+}
+
+/** A condition with as many lines as are allowed; undefined without lines. */
+export function falseWith(
+  type: string,
+  reason: string,
+  lines: ReadonlySet<string>,
+): NewCondition | undefined {
   if (lines.size === 0) return undefined;
   const sorted = [...lines].toSorted(byNaturalText);
   const reported = sorted.slice(0, LIMIT.lines);
   if (sorted.length > reported.length) reported.push(`and ${sorted.length - reported.length} more`);
-  return { type: EXPORTS_VALID, status: "False", reason: "InvalidExports", message: reported.join("\n") };
+  return { type, status: "False", reason, message: reported.join("\n") };
 }

@@ -91,10 +91,11 @@ function planActive(view: ExportView, { fleet, mcs, global }: ApiStates): Export
 }
 
 /** None where requests can be sent to endpoints, at each port. */
-function endpointsCondition({ service, slices }: ExportView): NewCondition[] {
+function endpointsCondition({ service, slices, cause }: ExportView): NewCondition[] {
   if (service === undefined || slices === undefined) return [];
   const { selector = {}, ports = [] } = service.spec ?? {};
-  const { problems } = findServed({ ports, hasSelector: Object.keys(selector).length > 0 }, slices);
+  const hasSelector = Object.keys(selector).length > 0;
+  const { problems } = findServed({ ports, hasSelector, cause }, slices);
   const [first] = problems;
   if (first === undefined) return [];
   const message = problems.map((it) => it.message).join("; ");

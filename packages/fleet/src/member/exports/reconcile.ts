@@ -6,7 +6,7 @@ import { ACTIVE_CONDITION, ENDPOINTS, GLOBAL_SERVICE, TRAFFIC } from "#api/fairl
 import { type ObjectKey, keyOf, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { MCS_SERVICE_EXPORTS, type ServiceExport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FINALIZERS, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
   type ExportedObjectReference,
@@ -14,7 +14,10 @@ import {
   type InternalServiceExport,
   type InternalServiceExportSpec,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import {
+  FLEET_SERVICE_EXPORTS,
+  type FleetServiceExport,
+} from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
@@ -22,7 +25,7 @@ import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
-import type { Controller } from "@fairlead/kube/types.ts";
+import type { Controller, ReconcileResult } from "@fairlead/kube/types.ts";
 import {
   globalKeys,
   hasWeights,
@@ -34,6 +37,8 @@ import { servedKey } from "#domain/served.ts";
 import { serviceOfExport, serviceOfLocalSlice, serviceOfSliceExport } from "../informers.ts";
 import { nodeAgentsOf, watchingNodeAgents } from "../running-agents.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
+import { lookAgainInMs } from "./cause.ts";
+import { Causes } from "./causes.ts";
 import { planEvents } from "./events.ts";
 import { planForLegacyHub } from "./legacy-hub.ts";
 import { type ExportPlan, isExportedBy, planExport } from "./plan.ts";
@@ -41,12 +46,12 @@ import type { ExportView } from "./view.ts";
 
 /** ServiceExports of both kinds to InternalServiceExports, and the hub's conditions back. Keys are services. */
 export function createExports(session: Session): Controller {
-  const { here, mailbox, deps } = session;
-  const refusals: Refusals = new Map();
+  const { here, local, mailbox, deps } = session;
+  const known: Known = { refusals: new Map(), causes: new Causes(local, deps) };
   return createController(
     {
       name: "serviceexport",
-      reconcile: (key, signal) => reconcile(session, refusals, key, signal),
+      reconcile: (key, signal) => reconcile(session, known, key, signal),
       sources: [
         watching(here.fleetExports),
         watching(here.mcsExports),
@@ -83,12 +88,18 @@ export function exportKeys(session: Session): ObjectKey[] {
   ];
 }
 
-/** By service, why the hub's API server did not take what was sent last. */
-type Refusals = Map<ObjectKey, string>;
+interface Known {
+  /** By service, why the hub's API server did not take what was sent last. */
+  readonly refusals: Map<ObjectKey, string>;
+  readonly causes: Causes;
+}
+
+/** What no informer has. */
+type Found = Pick<ExportView, "cause" | "refused">;
 
 /** What this cluster exports of a service, as things are now. */
-export function planFor(session: Session, key: ObjectKey, refused?: string): ExportPlan {
-  const view = viewOf(session, key, refused);
+export function planFor(session: Session, key: ObjectKey, found: Found = {}): ExportPlan {
+  const view = { ...viewOf(session, key), ...found };
   const plan = planExport(view);
   return isLegacyHub(session) ? planForLegacyHub(plan, view.current) : plan;
 }
@@ -107,7 +118,7 @@ export function exportStateOf(
   return { isExported: spec !== undefined, hasEndpoints };
 }
 
-function viewOf(session: Session, key: ObjectKey, refused?: string): ExportView {
+function viewOf(session: Session, key: ObjectKey): ExportView {
   const { here } = session;
   const { namespace, name } = splitKey(key);
   const live = <T extends KubeObject>(object: T | undefined): T | undefined =>
@@ -124,7 +135,6 @@ function viewOf(session: Session, key: ObjectKey, refused?: string): ExportView 
     hasWeights: hasWeights(session, key),
     current: currentExport(session, key),
     left: membershipOf(session) === "leave" ? session.cluster : undefined,
-    refused,
   };
 }
 
@@ -134,12 +144,14 @@ function currentExport({ mailbox }: Session, key: ObjectKey): InternalServiceExp
 
 async function reconcile(
   session: Session,
-  refusals: Refusals,
+  { refusals, causes }: Known,
   key: ObjectKey,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<ReconcileResult | void> {
   const { here, local } = session;
-  const plan = planFor(session, key, refusals.get(key));
+  const cause = await findCause(session, causes, key, signal);
+  const planNow = (): ExportPlan => planFor(session, key, { cause, refused: refusals.get(key) });
+  const plan = planNow();
   const fleet = here.fleetExports.store.get(key);
   const mcs = here.mcsExports.store.get(key);
   const membership = membershipOf(session);
@@ -155,11 +167,11 @@ async function reconcile(
     session.stopwatch.answered(key, currentExport(session, key));
     try {
       await send(session, key, plan, signal);
-      if (refusals.delete(key)) await reportAll(planFor(session, key));
+      if (refusals.delete(key)) await reportAll(planNow());
     } catch (error) {
       if (!isRefusal(error)) throw error;
       refusals.set(key, messageOf(error).slice(0, 1024));
-      await reportAll(planFor(session, key, refusals.get(key)));
+      await reportAll(planNow());
       throw error;
     }
     if (reported.status === "rejected") throw reported.reason;
@@ -168,6 +180,29 @@ async function reconcile(
   const finalizer = FINALIZERS.serviceExport;
   if (fleet !== undefined && isDeleting(fleet))
     await removeFinalizer(local, FLEET_SERVICE_EXPORTS, fleet, { finalizer, signal });
+  return cause === undefined ? undefined : lookAgain(session, fleet ?? mcs);
+}
+
+function lookAgain(
+  { deps }: Session,
+  object: FleetServiceExport | ServiceExport | undefined,
+): ReconcileResult {
+  return { requeueAfterMs: lookAgainInMs(object?.status?.conditions, deps.clock.now()) };
+}
+
+/** For ServiceExports of a member, whose status says how they are served. */
+async function findCause(
+  session: Session,
+  causes: Causes,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { here } = session;
+  const isAsked =
+    here.fleetExports.store.get(key) !== undefined || here.mcsExports.store.get(key) !== undefined;
+  if (!isAsked || membershipOf(session) === "none" || !exportStateOf(session, key).isExported)
+    return undefined;
+  return await causes.find(viewOf(session, key), signal);
 }
 
 async function send(

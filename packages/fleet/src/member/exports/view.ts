@@ -17,6 +17,8 @@ export interface ExportView {
   readonly service: Service | undefined;
   /** Its EndpointSlices in this cluster. Default: not known. */
   readonly slices?: readonly EndpointSlice[];
+  /** Why the Service has no ready endpoints. Default: not known. */
+  readonly cause?: string | undefined;
   /** Whether the namespace of the Service is global. Default: true. */
   readonly isGlobalNamespace?: boolean;
   /** Whether slices of the service have weights other than 1. Default: false. */

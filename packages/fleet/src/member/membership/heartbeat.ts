@@ -11,25 +11,18 @@ import {
   POLICY_AT_BOOT,
   SAME_NODE_POLICY,
 } from "#api/fairlead.dev/node-agents.ts";
-import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import {
-  type NewCondition,
-  removeCondition,
-  setCondition,
-  timestamp,
-} from "@fairlead/kube/objects/conditions.ts";
+import { removeCondition, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import type { Change, Controller, Informer, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import type { Controller, Informer, ReconcileResult, Source } from "@fairlead/kube/types.ts";
 import { describePlaced } from "#placement/work/placed.ts";
 import { policyAtBoot } from "#domain/policy-at-boot.ts";
 import { crossClusterPolicy, policyEngineOf, sameNodePolicy } from "#domain/policy-engine.ts";
-import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
 import { isServed } from "../imports/adoption.ts";
 import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
@@ -39,6 +32,7 @@ import type { MeshInformers } from "../fleet-addresses.ts";
 import { WORK_FINALIZER } from "#api/placement.kubernetes-fleet.io/names.ts";
 import { areMarkedInactive } from "./inactive.ts";
 import { builtInProperties } from "./built-in-properties.ts";
+import { exportFacts, type Fact, settlesInMs, watchingReported } from "./export-facts.ts";
 import { planFacts } from "./facts.ts";
 import { isFormerMemberAgent, joinedAsMemberAgent, MemberAgent, type MemberReport } from "./member-agent.ts";
 import { planRanges } from "./ranges.ts";
@@ -61,7 +55,7 @@ export function createHeartbeat(session: Session): Controller {
       sources: [
         watching(mailbox.internalMembers),
         ...leftovers(session, whenLeaving),
-        ...(runs(session.part, "member-net") ? validities(session, key) : []),
+        ...(runs(session.part, "member-net") ? watchingReported(session, key) : []),
         ...policies(session, key),
       ],
     },
@@ -91,13 +85,6 @@ const UNKNOWN_WORKS_MS = 1000;
 /** The agents that this program stands for, in the order in which the hub knows them. */
 function agentsHere({ part, works }: Session): readonly string[] {
   return [...agentsOf(part), ...(works !== undefined ? [MEMBER_AGENT_TYPE] : [])];
-}
-
-/** Exports that became valid, or did not stay so. */
-function validities({ here }: Session, key: ObjectKey): Source[] {
-  const whenChanged = ({ before, after }: Change<ReportedExport>): ObjectKey[] =>
-    invalidityOf(before) === invalidityOf(after) ? [] : [key];
-  return [watching(here.fleetExports, whenChanged), watching(here.mcsExports, whenChanged)];
 }
 
 /** What decides whether policies are enforced. */
@@ -168,7 +155,7 @@ async function reconcile(
   const next = planAgents(session, internalMember, isLeaving);
   if (next === undefined) {
     const dueInMs = seenAtMs(session, internalMember) + periodMs - deps.clock.now();
-    return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
+    return isLeaving ? undefined : { requeueAfterMs: Math.min(Math.max(1, dueInMs), settlesInMs(session)) };
   }
   const [ranges, { agentStatus, ...own }] = isLeaving
     ? [{}, { agentStatus: next }]
@@ -190,7 +177,8 @@ async function reconcile(
     deps.log.info("withdrew everything from the hub: the cluster has left");
     return;
   }
-  return { requeueAfterMs: periodMs * (1 + JITTER * (2 * deps.rng.random() - 1)) };
+  const nextMs = periodMs * (1 + JITTER * (2 * deps.rng.random() - 1));
+  return { requeueAfterMs: Math.min(nextMs, settlesInMs(session)) };
 }
 
 /** What the agent that applies Works knows, if it runs here: its health, and facts that placements select by. */
@@ -260,7 +248,6 @@ function planAgents(
     ? { status: "False" as const, reason: "AgentLeft", message: "" }
     : { status: "True" as const, reason: "AgentJoined", message: "" };
   const isDue = !isLeaving && now - seenAtMs(session, internalMember) >= periodMs;
-  const invalid = isLeaving || !canReportExports(session) ? undefined : planExportsValid(exportsOf(session));
   let changed = false;
   const ours = agents.map((type): AgentStatus => {
     const agent = before.find((it) => it.type === type);
@@ -273,7 +260,7 @@ function planAgents(
           )
         : { type: "Joined", ...joined };
     const known = setCondition(agent?.conditions, own, deps.clock);
-    const conditions = type === EXPORTS_AGENT ? withFacts(session, known, { invalid, isLeaving }) : known;
+    const conditions = type === EXPORTS_AGENT ? withFacts(session, known, isLeaving) : known;
     if (conditions !== agent?.conditions) changed = true;
     const received = agent?.lastReceivedHeartbeat ?? timestamp(now);
     return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : received };
@@ -288,13 +275,9 @@ function reportOfLeave(session: Session): string {
 }
 
 /** What the agent of exports reports besides. A condition that is undefined is removed: there is nothing to say. */
-function withFacts(
-  session: Session,
-  before: Condition[],
-  { invalid, isLeaving }: { readonly invalid: NewCondition | undefined; readonly isLeaving: boolean },
-): Condition[] {
+function withFacts(session: Session, before: Condition[], isLeaving: boolean): Condition[] {
   const facts: readonly Fact[] = [
-    [EXPORTS_VALID, invalid],
+    ...exportFacts(session, isLeaving),
     ...(isLeaving ? withoutAgents() : agentConditions(session)),
     ...(isLeaving ? withoutPolicies() : policyConditions(session)),
   ];
@@ -306,8 +289,6 @@ function withFacts(
         : setCondition(conditions, condition, session.deps.clock);
   return conditions;
 }
-
-type Fact = readonly [type: string, condition: NewCondition | undefined];
 
 function withoutAgents(): readonly Fact[] {
   return [[NODE_AGENTS_CONDITION, undefined]];
@@ -338,15 +319,6 @@ function policyConditions(session: Session): readonly Fact[] {
     [SAME_NODE_POLICY, sameNodePolicy(member)],
     [POLICY_AT_BOOT, policyAtBoot(member, session.hasStartupTaint)],
   ];
-}
-
-/** Returns false for a legacy hub, which does not know this field. */
-function canReportExports(session: Session): boolean {
-  return runs(session.part, "member-net") && !isLegacyHub(session);
-}
-
-function exportsOf({ here }: Session): ReportedExport[] {
-  return [...here.fleetExports.store.list(), ...here.mcsExports.store.list()];
 }
 
 /** Whether the Works are listed. What is kept needs no look at them, where a hub may serve no Works. */

@@ -22,7 +22,7 @@ export async function checkHub(
   const check = "hub" as const;
   const seen = await client.find(LEASES, HUB_LEASE, { signal });
   if (seen !== undefined) {
-    const holder = (await renewalOf(client, seen, deps, signal))?.spec?.holderIdentity;
+    const holder = (await renewalOf(client, seen, { deps }, signal))?.spec?.holderIdentity;
     if (holder !== undefined)
       return { check, status: "ok", message: `"fairlead hub" runs on ${who}, as ${holder}` };
     const message = `"fairlead hub" is not running on ${who}: Lease ${HUB_LEASE} is not being renewed (last renewal: ${seen.spec?.renewTime ?? "none"}); ${START}`;
