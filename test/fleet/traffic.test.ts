@@ -102,9 +102,9 @@ async function annotate(namespace: string, cluster: Cluster, annotations: object
     .mergePatch(MCS_SERVICE_EXPORTS, objectKey(namespace, "hello"), { metadata: { annotations } });
 }
 
-const drain = (name: string, mode: "Soft" | "Hard" | undefined, timeoutMs = PATIENCE_MS) =>
+const drain = (name: string, mode: "Soft" | "Hard" | undefined, timeoutMs = PATIENCE_MS, dryRun = false) =>
   drainCluster(
-    { name, hub: fleet.hub.config, mode, timeoutMs },
+    { name, hub: fleet.hub.config, mode, timeoutMs, dryRun },
     testDeps("drain"),
     AbortSignal.timeout(PATIENCE_MS),
   );
@@ -412,6 +412,11 @@ describe("a drained cluster", () => {
     await share("near", { a: { "fairlead.dev/affinity": "local" }, b: {} });
     await untilServedBy(ns, everywhere("a b"));
     await untilServedBy("alone", everywhere("a"));
+    const asked = await drain("a", "Soft", PATIENCE_MS, true);
+    expect(asked).toMatchObject({ dryRun: true, carriedOutBy: [] });
+    expect(asked.servedOnlyHere).toContain("alone/hello");
+    const untouched = await fleet.client("hub").get(MEMBER_CLUSTERS, objectKey(undefined, "a"));
+    expect(untouched.metadata.annotations).not.toHaveProperty("fairlead.dev/drain");
     const result = await drain("a", "Soft");
     expect(result.carriedOutBy).toEqual(["a", "b", "c"]);
     expect(result.servedOnlyHere).toContain("alone/hello");

@@ -133,7 +133,7 @@ export function command(): Command {
       false,
     )
     .addOption(
-      new Option("--kubernetes-version <minor>", "release of Kubernetes whose kinds and fields are served")
+      new Option("--kubernetes-version <version>", "release of Kubernetes whose kinds and fields are served")
         .choices(MINORS)
         .default(MINORS[0]),
     )

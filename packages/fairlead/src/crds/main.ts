@@ -9,6 +9,7 @@ import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { installCrds, installMissingCrds, missingCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import { FLAGS } from "#shared/flags.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
 import { renderData } from "@fairlead/fleet/cli/output.ts";
@@ -31,7 +32,7 @@ const ROLES: ReadonlyMap<string, Role> = new Map([
 
 const ROLE_FLAG = ["--role <role>", "hub, member or policies"] as const;
 const CONTEXT_FLAG = [
-  "--context <name>",
+  FLAGS.context,
   "kubeconfig context of the cluster; default: in a pod its own cluster, else the current context",
 ] as const;
 
@@ -44,7 +45,7 @@ export function command(): Command {
     .requiredOption(...ROLE_FLAG)
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXT_FLAG)
-    .option("--timeout <seconds>", "time limit for the API server to serve them, 1 to 600", "60")
+    .option(FLAGS.timeout, "time limit for the API server to serve them, 1 to 600", "60")
     .action((flags) =>
       runForPeople("crds install", async ({ deps, signal }) => {
         const { crds: wanted, fieldManager } = parseRole(flags.role);

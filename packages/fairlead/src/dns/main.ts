@@ -3,6 +3,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { foldName, parseName } from "@fairlead/dns/wire/name.ts";
 import { createClusterSetSync } from "@fairlead/fleet/dns/sync.ts";
 import { createTrafficSync } from "@fairlead/fleet/dns/traffic-sync.ts";
+import { FLAGS } from "#shared/flags.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
 import { collect, parseWhole } from "@fairlead/base/program/flags.ts";
 import { resultOption } from "#shared/output.ts";
@@ -39,14 +40,14 @@ export function command(): Command {
     )
     .option("--gone", "fail while any of the servers answers for the zone")
     .option("--name <name>", "another name that must resolve, such as kubernetes.default.svc")
-    .option("--timeout <seconds>", "how long to retry, 0 to 600", "10")
+    .option(FLAGS.timeout, "how long to retry, 0 to 600", "10")
     .action(async (flags) => (await import("./check.ts")).check(flags));
   dns
     .command("setup")
     .description("configure the cluster DNS to forward the cluster-set zone, and verify it")
     .option(...KUBECONFIG_FLAG)
     .option(
-      "--context <name>",
+      FLAGS.context,
       "kubeconfig context with administrator access to the member; default: the current context",
     )
     .option(...ZONE_FLAG)
@@ -62,13 +63,13 @@ export function command(): Command {
       "DNS server of the zone; default: the Service of the chart (repeatable)",
       collect,
     )
-    .option("--image <name>", "image of the verification pod; default: the image of that Service's pods")
+    .option(FLAGS.image, "image of the verification pod; default: the image of that Service's pods")
     .option(
       "--no-verify",
       "do not verify from a pod that the cluster DNS serves the zone, or with --undo that it does not",
     )
-    .option("--timeout <seconds>", "time limit for the cluster DNS to serve the zone, 1 to 600", "180")
-    .option("--dry-run", "print the planned changes without applying them")
+    .option(FLAGS.timeout, "time limit for the cluster DNS to serve the zone, 1 to 600", "180")
+    .option(FLAGS.dryRun, "print the planned changes without applying them")
     .option("--undo", "remove the configuration written by this command")
     .addOption(resultOption())
     .action(async (flags) => (await import("./setup.ts")).setup(flags));
@@ -79,7 +80,7 @@ export function command(): Command {
 function addServer(dns: Command): void {
   dns
     .description("answer names of imported services: SERVICE.NAMESPACE.svc.clusterset.local")
-    .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
+    .option(FLAGS.kubeconfig, "the member's API server; default: that of the pod's cluster")
     .option("--listen <address:port>", "address to serve UDP and TCP on (repeatable)", collect)
     .option(...ZONE_FLAG)
     .option(...FLEETBOARD_FLAG)

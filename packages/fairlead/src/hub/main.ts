@@ -3,6 +3,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { HUB_DEFAULTS } from "@fairlead/fleet/hub/hub.ts";
 import { CLOCK_OFFSET_FLAG } from "@fairlead/base/program/clock-offset.ts";
+import { FLAGS } from "#shared/flags.ts";
 import { LEADER_FLAG } from "#shared/leader.ts";
 import { CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } from "#shared/manager.ts";
 import { resultOption } from "#shared/output.ts";
@@ -53,7 +54,7 @@ type Program = Pick<Command, "parseAsync">;
 export function command(): Program {
   const hub = new Command("hub")
     .description("run the controllers of a fleet's hub")
-    .option("--kubeconfig <file>", "kubeconfig of the hub; default: the cluster of this pod")
+    .option(FLAGS.kubeconfig, "kubeconfig of the hub; default: the cluster of this pod")
     .option(...EMBEDDED_FLAG)
     .option(...DATA_FLAG)
     .option(...PORT_FLAG)
@@ -154,8 +155,8 @@ function addMove(hub: Command): void {
     )
     .option("--hub-ca-file <file>", "CA certificates of that hub, PEM; default: those in its context")
     .option("--back", "return to the hub of --from, however far the move is")
-    .option("--dry-run", "check both hubs and print what would be done, without doing it")
-    .option("--timeout <seconds>", "time limit for the members to follow, 1 to 3600", "120")
+    .option(FLAGS.dryRun, "check both hubs and print what would be done, without doing it")
+    .option(FLAGS.timeout, "time limit for the members to follow, 1 to 3600", "120")
     .addOption(resultOption())
     .action(async (flags) => (await import("./move.ts")).move(flags));
 }

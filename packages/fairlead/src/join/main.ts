@@ -15,6 +15,8 @@ import type { JoinOptions } from "@fairlead/fleet/cli/fleet/join-options.ts";
 import type { Report } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "#shared/contexts.ts";
+import { FLAGS } from "#shared/flags.ts";
+import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { printResult, resultOption } from "#shared/output.ts";
@@ -59,16 +61,13 @@ export function command(): Program {
     )
     .argument("<name>", "name of the member, which becomes its cluster ID")
     .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
     .option(
-      "--hub-context <name>",
-      "kubeconfig context with administrator access to the hub; default: the current context",
-    )
-    .option(
-      "--member-context <name>",
+      FLAGS.memberContext,
       "kubeconfig context with administrator access to the joining cluster; default: the current context",
     )
-    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
-    .option("--member-kubeconfig <file>", "kubeconfig file of the member; default: --kubeconfig")
+    .option(...HUB_KUBECONFIG_FLAG)
+    .option(FLAGS.memberKubeconfig, "kubeconfig file of the member; default: --kubeconfig")
     .option("--hub-server <url>", "URL of the hub for the member; default: the one in the hub's context")
     .option(
       "--hub-ca-file <file>",
@@ -79,7 +78,7 @@ export function command(): Program {
       "install: deploy the agent and the cluster-set DNS; none: they are deployed separately",
       "install",
     )
-    .option("--image <image>", "image to install", `fairlead.dev/fairlead:${VERSION}`)
+    .option(FLAGS.image, "image to install", `fairlead.dev/fairlead:${VERSION}`)
     .option("--no-dns", "install the agent without the cluster-set DNS")
     .option(
       "--identity <kind>",
@@ -121,14 +120,14 @@ export function command(): Program {
       "ClusterRole of the joining cluster with what placements may write there; none: no placements",
       EVERYTHING,
     )
-    .option("--dry-run", "print the planned changes without applying them", false)
+    .option(FLAGS.dryRun, "print the planned changes without applying them", false)
     .option(
       "--heartbeat-seconds <seconds>",
       "period of the agents' reports, 1 to 600",
       String(HEARTBEAT_SECONDS),
     )
-    .option("--no-wait", "do not wait until the agents of the member have joined")
-    .option("--timeout <seconds>", "time limit of each wait, 1 to 3600", "60")
+    .option(FLAGS.noWait, "do not wait until the agents of the member have joined")
+    .option(FLAGS.timeout, "time limit of each wait, 1 to 3600", "60")
     .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("join", async ({ deps, signal }) => {

@@ -1,5 +1,6 @@
 import { Command, Option } from "@commander-js/extra-typings";
 import { IMPORT_CREATORS } from "@fairlead/fleet/member/session.ts";
+import { FLAGS } from "#shared/flags.ts";
 import { listOption } from "#shared/output.ts";
 
 /** `fairlead lab`: the commands. Their implementations are in the other files of this folder, loaded on demand. */
@@ -31,7 +32,7 @@ export function command(): Command {
     .option("--ip-family <family>", "IP families of pods, nodes and Services: dual or ipv4", "dual")
     .option("--lease-seconds <number>", "silence after which a cluster or node counts as dead", "5")
     .option(
-      "--kubernetes-version <minor>",
+      "--kubernetes-version <version>",
       "release of Kubernetes of clusters and nodes: 1.36 or 1.35",
       "1.36",
     )
@@ -73,7 +74,7 @@ export function command(): Command {
     .description("print the log of a program, such as member-1/apiserver")
     .argument("<program>")
     .option(...name)
-    .option("-f, --follow", "print new lines as they are written")
+    .option(FLAGS.follow, "print new lines as they are written")
     .option("--tail <lines>", "print only the last lines")
     .action(async (program, options) => (await import("./logs.ts")).logs(program, options));
   lab
@@ -136,7 +137,7 @@ export function command(): Command {
     )
     .argument("<cluster>", "such as member-1")
     .option(...name)
-    .requiredOption("--kubernetes-version <minor>", "1.36 or 1.35")
+    .requiredOption("--kubernetes-version <version>", "1.36 or 1.35")
     .option("--control-plane-only", "keep the nodes")
     .option("--nodes-only", "keep the control plane")
     .option("--drain-timeout <seconds>", "time limit for the pods of a node to leave it", "600")

@@ -1,12 +1,16 @@
 import { Command, Option } from "@commander-js/extra-typings";
 import { FleetError } from "@fairlead/base/errors.ts";
+import { printText } from "@fairlead/base/print.ts";
 import {
   PLACED_ON_LEAVE,
   type PlacedOnLeave,
 } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
+import { planLeave, renderLeavePlan } from "@fairlead/fleet/cli/fleet/leave-plan.ts";
 import type { Report } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { KUBECONFIG_FLAG, loadContext, type Named, refuseSameDefault } from "#shared/contexts.ts";
+import { FLAGS } from "#shared/flags.ts";
+import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { printResult, resultOption } from "#shared/output.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
@@ -23,16 +27,13 @@ export function command(): Program {
     .description("remove a member from its fleet; users' objects are kept")
     .argument("<name>", "the member's name")
     .option(...KUBECONFIG_FLAG)
+    .option(...HUB_CONTEXT_FLAG)
     .option(
-      "--hub-context <name>",
-      "kubeconfig context with administrator access to the hub; default: the current context",
-    )
-    .option(
-      "--member-context <name>",
+      FLAGS.memberContext,
       "kubeconfig context with administrator access to the member; default: the current context",
     )
-    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
-    .option("--member-kubeconfig <file>", "kubeconfig file of the member; default: --kubeconfig")
+    .option(...HUB_KUBECONFIG_FLAG)
+    .option(FLAGS.memberKubeconfig, "kubeconfig file of the member; default: --kubeconfig")
     .option(
       "--delete-exports",
       "also delete the ServiceExports and MultiClusterServices of the member",
@@ -51,8 +52,13 @@ export function command(): Program {
         "if the hub does not answer: clean up the member only",
       false,
     )
+    .option(
+      FLAGS.dryRun,
+      "print what the fleet would lose, and what would become of placed objects, without leaving",
+      false,
+    )
     .option("--hub-gone", "the hub and its context no longer exist: clean up the member only", false)
-    .option("--timeout <seconds>", "time limit for the hub and the agents, 1 to 3600", "60")
+    .option(FLAGS.timeout, "time limit for the hub and the agents, 1 to 3600", "60")
     .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("leave", async ({ deps, signal }) => {
@@ -72,17 +78,18 @@ export function command(): Program {
         const hub = hubGone ? undefined : await loadContext(hubNamed, flags.kubeconfig, process.env);
         const member = isGone ? undefined : await loadContext(memberNamed, flags.kubeconfig, process.env);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
+        const options = { name, hub, member, force, deleteExports, placed, timeoutMs };
+        if (flags.dryRun) {
+          printText(renderLeavePlan(await planLeave(options, deps, signal), flags.output));
+          return;
+        }
         const steps: Report[] = [];
         const progress = (report: Report): void => {
           steps.push(report);
           sayReport(report);
         };
         try {
-          await leaveFleet(
-            { name, hub, member, force, deleteExports, placed, timeoutMs },
-            { ...deps, progress },
-            signal,
-          );
+          await leaveFleet(options, { ...deps, progress }, signal);
         } finally {
           // Also after a failure: the exit code shows whether all steps were done.
           printResult({ steps }, flags.output);

@@ -1,3 +1,4 @@
+import { FLAGS } from "#shared/flags.ts";
 import { compileHealth } from "./health.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { collect } from "@fairlead/base/program/flags.ts";
@@ -41,7 +42,7 @@ function addAgent(member: Command): void {
     .description(
       "run the controllers of a member; the Secret fleet-system/fairlead-hub has the address of the hub",
     )
-    .option("--kubeconfig <file>", "kubeconfig of the member; default: the cluster of this pod")
+    .option(FLAGS.kubeconfig, "kubeconfig of the member; default: the cluster of this pod")
     .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(
       "--pass-annotations <prefixes>",

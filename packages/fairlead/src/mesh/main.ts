@@ -2,6 +2,7 @@ import { Command, Option } from "@commander-js/extra-typings";
 import { collect } from "@fairlead/base/program/flags.ts";
 import { APPLY_MODES, ATTACH_MODES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { MESH_CHECKS } from "@fairlead/fleet/cli/mesh/checks.ts";
+import { FLAGS } from "#shared/flags.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
 import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
 import { listOption, resultOption } from "#shared/output.ts";
@@ -59,18 +60,19 @@ function addApply(mesh: Command): void {
     .option(...HUB_CONTEXT_FLAG)
     .option(...HUB_KUBECONFIG_FLAG)
     .option("--what-if", "print every object that would change, and change nothing")
+    .option(FLAGS.dryRun, "the same as --what-if")
     .option("--plan <name>", "apply only if the plan is the one that --what-if printed")
     .option("--rollback", "restore the members and settings before the last plan")
     .option("--batch <count>", "members that come or go at once, 1 to 255; default: all")
     .option("--probe <contexts>", "kubeconfig contexts of clusters between which packets are tried first")
-    .option("--image <name>", "image of the pods of --probe; default: that of Fairlead in each cluster")
+    .option(FLAGS.image, "image of the pods of --probe; default: that of Fairlead in each cluster")
     .addOption(
       new Option("--skip-check <check>", "check whose failure does not stop the command (repeatable)")
         .argParser(collect)
         .default(undefined, MESH_CHECKS.join(", ")),
     )
-    .option("--no-wait", "do not wait until the members are connected")
-    .option("--timeout <seconds>", "time limit for the members of each step, 1 to 3600", "900")
+    .option(FLAGS.noWait, "do not wait until the members are connected")
+    .option(FLAGS.timeout, "time limit for the members of each step, 1 to 3600", "900")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).apply(name, flags));
 }
@@ -123,7 +125,7 @@ function addDelete(mesh: Command): void {
     .option(...HUB_CONTEXT_FLAG)
     .option(...HUB_KUBECONFIG_FLAG)
     .option("--disconnect", "disconnect its members first")
-    .option("--timeout <seconds>", "time limit for the members, 1 to 3600", "900")
+    .option(FLAGS.timeout, "time limit for the members, 1 to 3600", "900")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).remove(name, flags));
 }
@@ -136,7 +138,7 @@ function addWait(mesh: Command): void {
     .option(...KUBECONFIG_FLAG)
     .option(...HUB_CONTEXT_FLAG)
     .option(...HUB_KUBECONFIG_FLAG)
-    .option("--timeout <seconds>", "time limit, 1 to 3600", "900")
+    .option(FLAGS.timeout, "time limit, 1 to 3600", "900")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).wait(name, flags));
 }

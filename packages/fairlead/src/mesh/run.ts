@@ -88,6 +88,7 @@ function checkSelector(flag: string, text: string): Record<string, string> {
 
 interface ApplyFlags extends WithResult, PreflightFlags {
   readonly whatIf?: true | undefined;
+  readonly dryRun?: true | undefined;
   readonly plan?: string | undefined;
   readonly rollback?: true | undefined;
   readonly batch?: string | undefined;
@@ -102,11 +103,11 @@ export function apply(name: string, flags: ApplyFlags): Promise<void> {
     const profile = await getProfile(hub, name, signal);
     const goal: Goal = flags.rollback === true ? "before" : "selected";
     const plan = planFor(snapshot, profile, goal);
-    if (flags.whatIf === true || plan.problems.length > 0)
-      printText(renderPlan(plan, snapshot.members, flags.output));
+    const isDry = flags.whatIf === true || flags.dryRun === true;
+    if (isDry || plan.problems.length > 0) printText(renderPlan(plan, snapshot.members, flags.output));
     const nowMs = clockOfServer(hub, deps.clock).now();
     const checked = { profile, plan, snapshot, flags, nowMs };
-    if (flags.whatIf !== true) return carryOut(context, checked, goal);
+    if (!isDry) return carryOut(context, checked, goal);
     await preflight({ ...checked, isDry: true }, deps, signal);
     if (plan.problems.length > 0) process.exitCode = UNHEALTHY;
   });

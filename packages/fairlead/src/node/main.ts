@@ -18,6 +18,7 @@ import type { PodRuntime } from "@fairlead/os/cri/runtime.ts";
 import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
+import { FLAGS } from "#shared/flags.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
 import { createManagerParts } from "#shared/manager.ts";
 
@@ -71,7 +72,7 @@ export function command(): Program {
     .description(
       "run the agent of a node in a parallel network, in the network namespace of the node; packets flow while it is down",
     )
-    .option("--kubeconfig <file>", "kubeconfig of the cluster; default: the cluster of this pod")
+    .option(FLAGS.kubeconfig, "kubeconfig of the cluster; default: the cluster of this pod")
     .option("--node-name <name>", "name of the Node object; default: the host name")
     .option(
       "--state-dir <folder>",

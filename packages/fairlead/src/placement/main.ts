@@ -1,10 +1,8 @@
+import { FLAGS } from "#shared/flags.ts";
 import { readNamedFile } from "#shared/files.ts";
 import { printText } from "@fairlead/base/print.ts";
 import { Command } from "@commander-js/extra-typings";
-import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
-import { runForPeople } from "@fairlead/base/program/people.ts";
-import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { renderData, type ResultOutput } from "@fairlead/fleet/cli/output.ts";
 import { approveOnHub, renderApproval } from "@fairlead/fleet/cli/placement/approve.ts";
 import { diffOnHub, renderDiff } from "@fairlead/fleet/cli/placement/diff.ts";
@@ -15,36 +13,42 @@ import { renderRollback, rollbackOnHub } from "@fairlead/fleet/cli/placement/rol
 import { followRunOnHub, renderRun, type RunReport, runOnHub } from "@fairlead/fleet/cli/placement/run.ts";
 import { renderStatus, statusOnHub } from "@fairlead/fleet/cli/placement/status.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
-import { connect } from "@fairlead/kube/client/client.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
+import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
+import {
+  HUB_CONTEXT_FLAG,
+  HUB_KUBECONFIG_FLAG,
+  HUB_READER_FLAG,
+  type HubContext,
+  type HubFlags,
+  onHub,
+} from "#shared/on-hub.ts";
 import { resultOption } from "#shared/output.ts";
 import { Screen } from "#shared/screen.ts";
 
 const NAMESPACE_FLAG = [
-  "-n, --namespace <name>",
+  FLAGS.namespace,
   "namespace of a ResourcePlacement; default: a ClusterResourcePlacement is meant",
 ] as const;
 const FILE_FLAG = [
-  "-f, --file <file>",
+  FLAGS.file,
   "manifest of the placement as it is to be, which is not applied; - for standard input",
 ] as const;
-const CONTEXT_FLAG = [
-  "--hub-context <name>",
-  "kubeconfig context of the hub; default: the current context",
-] as const;
+
+type HubFlag = typeof HUB_READER_FLAG | typeof HUB_CONTEXT_FLAG;
 
 /** Placements: where they are, why, what a change would move, and back. */
 export function command(): Command {
   const placement = new Command("placement").description(
     "show, explain and roll back placements of resources on clusters",
   );
-  const add = (name: string) =>
+  const add = (name: string, [context, help]: HubFlag = HUB_READER_FLAG) =>
     placement
       .command(name)
       .option(...NAMESPACE_FLAG)
       .option(...KUBECONFIG_FLAG)
-      .option(...CONTEXT_FLAG)
+      .option(context, help)
+      .option(...HUB_KUBECONFIG_FLAG)
       .addOption(resultOption());
   add("status")
     .description("show how far a placement is on each cluster, and what failed or drifted")
@@ -55,7 +59,7 @@ export function command(): Command {
     )
     .option("--cluster <name>", "the only cluster to show the details of")
     .action((name, { namespace, details = false, cluster, ...flags }) =>
-      onHub("placement status", flags, async (hub, { signal }) => {
+      askHub("placement status", flags, async (hub, { signal }) => {
         const question = { name, namespace, cluster, details: details || cluster !== undefined };
         const result = await statusOnHub(hub, question, signal);
         return [result, renderStatus(result)];
@@ -69,7 +73,7 @@ export function command(): Command {
     .option(...FILE_FLAG)
     .option("--cluster <name>", "the only cluster to show, with the word of each plugin")
     .action((name, { namespace, file, cluster, ...flags }) =>
-      onHub("placement explain", flags, async (hub, { deps, signal }) => {
+      askHub("placement explain", flags, async (hub, { deps, signal }) => {
         const question = { name, namespace, file: await manifestOf(file), cluster };
         const result = await explainOnHub(hub, question, deps.clock, signal);
         return [result, renderExplain(result)];
@@ -82,7 +86,7 @@ export function command(): Command {
     .option("--to <index>", "index of a resource snapshot; default: what is selected on the hub now")
     .option(...FILE_FLAG)
     .action((name, { namespace, from, to, file, ...flags }) =>
-      onHub("placement diff", flags, async (hub, { signal }) => {
+      askHub("placement diff", flags, async (hub, { signal }) => {
         const indexes = { from: indexOf("--from", from), to: indexOf("--to", to) };
         const question = { name, namespace, ...indexes, file: await manifestOf(file) };
         const result = await diffOnHub(hub, question, signal);
@@ -93,19 +97,19 @@ export function command(): Command {
     .description("list the resource snapshots of a placement, and the clusters that have them")
     .argument("<name>", "the placement")
     .action((name, { namespace, ...flags }) =>
-      onHub("placement history", flags, async (hub, { deps, signal }) => {
+      askHub("placement history", flags, async (hub, { deps, signal }) => {
         const result = await historyOnHub(hub, { name, namespace }, signal);
         return [result, renderHistory(result, deps.clock.now())];
       }),
     );
-  add("rollback")
+  add("rollback", HUB_CONTEXT_FLAG)
     .description("write the objects of an older resource snapshot on the hub again; a rollout follows")
     .argument("<name>", "the placement")
     .option("--to <index>", "index of the resource snapshot; default: the one before the latest")
     .option("--prune", "delete objects that are selected now and were not in the snapshot")
-    .option("--dry-run", "only show what would be written")
+    .option(FLAGS.dryRun, "only show what would be written")
     .action((name, { namespace, to, prune = false, dryRun = false, ...flags }) =>
-      onHub("placement rollback", flags, async (hub, { signal }) => {
+      askHub("placement rollback", flags, async (hub, { signal }) => {
         const question = { name, namespace, to: indexOf("--to", to), prune, dryRun };
         const result = await rollbackOnHub(hub, question, signal);
         if (result.changes.some((it) => it.outcome === "failed")) process.exitCode = 1;
@@ -115,9 +119,9 @@ export function command(): Command {
   add("run")
     .description("show how far a staged update run is, stage by stage and cluster by cluster")
     .argument("<run>", "the ClusterStagedUpdateRun; with --namespace, the StagedUpdateRun")
-    .option("-w, --watch", "show it again each time it changes, until it is over")
+    .option(FLAGS.watch, "show it again each time it changes, until it is over")
     .action((name, { namespace, watch = false, ...flags }) =>
-      onHub("placement run", flags, async (hub, { deps, signal }) => {
+      askHub("placement run", flags, async (hub, { deps, signal }) => {
         const of = { name, namespace };
         const clock = clockOfServer(hub, deps.clock);
         const text = (it: RunReport): Answer => [it, renderRun(it, clock.now())];
@@ -128,13 +132,13 @@ export function command(): Command {
         return undefined;
       }),
     );
-  add("approve")
+  add("approve", HUB_CONTEXT_FLAG)
     .description("approve a stage of a staged update run, also before the run has reached it")
     .argument("<run>", "the ClusterStagedUpdateRun; with --namespace, the StagedUpdateRun")
     .argument("<stage>", "the stage")
     .option("--before", "the approval before the stage; default: the one after it")
     .action((name, stage, { namespace, before = false, ...flags }) =>
-      onHub("placement approve", flags, async (hub, { deps, signal }) => {
+      askHub("placement approve", flags, async (hub, { deps, signal }) => {
         const timing = before ? "before" : "after";
         const question = { name, namespace, stage, timing, nowMs: deps.clock.now() } as const;
         const result = await approveOnHub(hub, question, signal);
@@ -144,27 +148,15 @@ export function command(): Command {
   return placement;
 }
 
-interface HubFlags {
-  readonly kubeconfig?: string | undefined;
-  readonly hubContext?: string | undefined;
-  readonly output: ResultOutput;
-}
-
 /** Asks the hub, and prints the answer, if there is one: the data, or the text for people. */
-function onHub(
+function askHub(
   name: string,
-  { kubeconfig, hubContext: context, output }: HubFlags,
-  ask: (
-    hub: KubeClient,
-    at: { readonly deps: RuntimeDeps; readonly signal: AbortSignal },
-  ) => Promise<Answer | undefined>,
+  flags: HubFlags & { readonly output: ResultOutput },
+  ask: (hub: KubeClient, at: Pick<HubContext, "deps" | "signal">) => Promise<Answer | undefined>,
 ): Promise<void> {
-  return runForPeople(name, async ({ deps, signal }) => {
-    const config = await loadContext({ file: undefined, context }, kubeconfig, process.env);
-    await using hub = connect(config, deps);
-    await checkReachable(hub, { who: "the hub", config }, deps, signal);
+  return onHub(name, flags, async ({ hub, deps, signal }) => {
     const answer = await ask(hub, { deps, signal });
-    if (answer !== undefined) printText(printed(answer, output));
+    if (answer !== undefined) printText(printed(answer, flags.output));
   });
 }
 

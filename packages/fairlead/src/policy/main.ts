@@ -1,3 +1,4 @@
+import { FLAGS } from "#shared/flags.ts";
 import { readNamedFile } from "#shared/files.ts";
 import { printNote, printText } from "@fairlead/base/print.ts";
 import { Command, Option } from "@commander-js/extra-typings";
@@ -34,17 +35,17 @@ import {
 } from "#shared/profile-settings.ts";
 
 const CONTEXT_FLAG = [
-  "--context <name>",
+  FLAGS.context,
   "kubeconfig context of the member; default: the current context",
 ] as const;
 const CONTEXTS_FLAG = [
-  "--contexts <names>",
+  FLAGS.contexts,
   "contexts of the members to read, separated by commas; default: the current context",
 ] as const;
 
 /** What kubectl has, in place of `--contexts`. */
 function contextOption() {
-  return new Option("--context <name>", "context of the member to read, if it is one").conflicts("contexts");
+  return new Option(FLAGS.context, "context of the member to read, if it is one").conflicts("contexts");
 }
 
 /** Network policies: why a flow is allowed or denied, what a manifest changes, and what is probably not meant. */
@@ -72,7 +73,7 @@ export function command(): Command {
   policy
     .command("diff")
     .description("show which pods gain or lose access by policies, before these are applied")
-    .requiredOption("-f, --file <file>", "manifests of policies; - for standard input")
+    .requiredOption(FLAGS.file, "manifests of policies; - for standard input")
     .option("--delete", "show what deleting these policies changes", false)
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXT_FLAG)
@@ -82,7 +83,7 @@ export function command(): Command {
     )
     .addOption(
       new Option(
-        "--contexts <names>",
+        FLAGS.contexts,
         "contexts separated by commas: that of the member, and those of other members whose pods are compared, too",
       ).conflicts(["context", "peerContexts"]),
     )
@@ -143,8 +144,8 @@ export function command(): Command {
   policy
     .command("log")
     .description("print connections that policies denied or allowed, one in each line")
-    .option("-f, --follow", "print new ones as they are reported")
-    .option("--namespace <name>", "only connections of pods in this namespace, at either end")
+    .option(FLAGS.follow, "print new ones as they are reported")
+    .option(FLAGS.namespace, "only connections of pods in this namespace, at either end")
     .option("--pod <pod>", "only those of this pod: NAME, NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME")
     .addOption(new Option("--denied", "denied connections; the default").conflicts("all"))
     .option("--all", "allowed connections, too, of namespaces with the annotation fairlead.dev/flow-log: all")

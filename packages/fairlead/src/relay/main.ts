@@ -6,6 +6,7 @@ import { collect, parseWhole } from "@fairlead/base/program/flags.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 import { MAX_RELAY_BASE_PORT } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { MAX_INDEX } from "@fairlead/fleet/relay/registration-table.ts";
+import { FLAGS } from "#shared/flags.ts";
 import { runRelay } from "./run.ts";
 
 /** Hides the option types of the command, which its callers do not use. */
@@ -18,7 +19,7 @@ const MBIT = 125_000;
 export function command(): Program {
   return new Command("relay")
     .description("forward the encrypted tunnels of gateways that cannot reach each other")
-    .option("--kubeconfig <file>", "kubeconfig of the hub; default: the cluster of this pod")
+    .option(FLAGS.kubeconfig, "kubeconfig of the hub; default: the cluster of this pod")
     .option("--gateways <file>", "JSON file of the gateways and their keys, in place of a hub")
     .option("--name <name>", "name of the Relay object on the hub; default: the name of this machine")
     .option(

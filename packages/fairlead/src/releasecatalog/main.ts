@@ -1,4 +1,5 @@
 import { Command } from "@commander-js/extra-typings";
+import { FLAGS } from "#shared/flags.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
 import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
 import { listOption, resultOption } from "#shared/output.ts";
@@ -31,7 +32,7 @@ export function command(): Program {
     .option("--region <name>", "region of the members that it is for; default: all")
     .option("--minor-versions <count>", "newest minor versions to keep, 1 to 100", "4")
     .option("--previews", "keep previews, which runs and profiles do not install", false)
-    .option("--dry-run", "print the catalog, and write nothing", false)
+    .option(FLAGS.dryRun, "print the catalog, and write nothing", false)
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).importCatalog(name, flags));
   add("list")

@@ -3,11 +3,12 @@ import { delimiter, join } from "node:path";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import { loadKubeconfig, loadKubeconfigs } from "@fairlead/kube/config/kubeconfig.ts";
+import { FLAGS } from "./flags.ts";
 
 /** Which clusters people mean, by the files and contexts that kubectl knows. */
 
 export const KUBECONFIG_FLAG = [
-  "--kubeconfig <file>",
+  FLAGS.kubeconfig,
   "kubeconfig file; default: the files of KUBECONFIG, else ~/.kube/config",
 ] as const;
 

@@ -4,6 +4,7 @@ import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { loadContext } from "./contexts.ts";
+import { FLAGS } from "./flags.ts";
 
 /** Commands for people that work on the hub alone. */
 
@@ -35,10 +36,15 @@ export async function onHub(
 }
 
 export const HUB_CONTEXT_FLAG = [
-  "--hub-context <name>",
+  FLAGS.hubContext,
   "kubeconfig context with administrator access to the hub; default: the current context",
 ] as const;
+/** Of commands that change nothing. */
+export const HUB_READER_FLAG = [
+  FLAGS.hubContext,
+  "kubeconfig context with read access to the hub; default: the current context",
+] as const;
 export const HUB_KUBECONFIG_FLAG = [
-  "--hub-kubeconfig <file>",
+  FLAGS.hubKubeconfig,
   "kubeconfig file of the hub; default: --kubeconfig",
 ] as const;

@@ -12,13 +12,16 @@ import {
   readFleet,
   summarizeFleet,
 } from "@fairlead/fleet/cli/fleet/status.ts";
+import type { ListOutput } from "@fairlead/fleet/cli/output.ts";
 import { renderPaths } from "@fairlead/fleet/cli/fleet/render-paths.ts";
-import { arePathsHealthy, summarizePaths } from "@fairlead/fleet/cli/fleet/paths.ts";
+import { arePathsHealthy, type ClusterPath, summarizePaths } from "@fairlead/fleet/cli/fleet/paths.ts";
 import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
+import { FLAGS } from "#shared/flags.ts";
+import { HUB_KUBECONFIG_FLAG, HUB_READER_FLAG } from "#shared/on-hub.ts";
 import { listOption } from "#shared/output.ts";
 import { Screen } from "#shared/screen.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
@@ -29,6 +32,23 @@ type Program = Pick<Command, "parseAsync">;
 /** The code to end with where something is not healthy: it differs from that of a command that failed. */
 const UNHEALTHY = 3;
 
+interface Look {
+  readonly text: string;
+  readonly isHealthy: boolean;
+  /** Differs where more than time has passed. */
+  readonly key: string;
+}
+
+function lookAtFleet(status: FleetStatus, output: ListOutput, nowMs: number): Look {
+  const text = renderStatus(status, output, nowMs);
+  return { text, isHealthy: isFleetHealthy(status), key: changeKey(status) };
+}
+
+function lookAtPaths(paths: readonly ClusterPath[], output: ListOutput, nowMs: number): Look {
+  const text = renderPaths(paths, output, nowMs);
+  return { text, isHealthy: arePathsHealthy(paths), key: changeKey(paths) };
+}
+
 /** The clusters of a fleet, their exports and imports, conflicts, and the last report of each. */
 export function command(): Program {
   return new Command("status")
@@ -36,20 +56,15 @@ export function command(): Program {
       "show the hub, clusters and services of a fleet; exit code 3 if the hub, a member or a link between members is not healthy",
     )
     .option(...KUBECONFIG_FLAG)
-    .option(
-      "--hub-context <name>",
-      "kubeconfig context with read access to the hub; default: the current context",
-    )
-    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
-    .option("-n, --namespace <name>", "show only services of this namespace")
+    .option(...HUB_READER_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
+    .option(FLAGS.namespace, "show only services of this namespace")
     .option("--paths", "show the tunnels between members of parallel networks; exit code 3 if one has none")
-    .option("-w, --watch", "show it again each time it changes, until it is interrupted")
+    .option(FLAGS.watch, "show it again each time it changes, until it is interrupted")
     .addOption(listOption())
     .action((flags) =>
       runForPeople("status", async ({ deps, signal }) => {
         const { namespace, output, paths: isPaths = false, watch: isWatch = false } = flags;
-        if (isPaths && isWatch)
-          throw new FleetError("OPTION_INVALID", "--paths and --watch cannot be used together");
         const named = { file: flags.hubKubeconfig, context: flags.hubContext };
         const config = await loadContext(named, flags.kubeconfig, process.env);
         await using hub = connect(config, deps);
@@ -68,32 +83,28 @@ export function command(): Program {
           );
         });
         const now = (): number => clockOfServer(hub, deps.clock).now();
-        if (isPaths) {
-          const paths = summarizePaths(snapshot, now());
-          printText(renderPaths(paths, output, now()));
-          if (!arePathsHealthy(paths)) process.exitCode = UNHEALTHY;
-          return;
-        }
-        const statusOf = (seen: FleetSnapshot, program: HubProgram): FleetStatus => {
+        const look = (seen: FleetSnapshot, program: HubProgram): Look => {
+          if (isPaths) return lookAtPaths(summarizePaths(seen, now()), output, now());
           const all = { hub: program, links: findCutLinks(seen, now()), ...summarizeFleet(seen) };
-          return namespace === undefined ? all : inNamespace(all, namespace);
+          return lookAtFleet(namespace === undefined ? all : inNamespace(all, namespace), output, now());
         };
-        const program = await findHubProgram(hub, deps, signal);
+        // The tunnels are reported by members.
+        const unknown: HubProgram = { state: "Unknown" };
+        const program = isPaths && !isWatch ? unknown : await findHubProgram(hub, deps, signal);
         if (isWatch) {
           const screen = new Screen();
           let shown: string | undefined;
           const show = (seen: FleetSnapshot, current: HubProgram): void => {
-            const status = statusOf(seen, current);
-            const key = changeKey(status);
-            if (key !== shown) screen.show(renderStatus(status, output, now()));
+            const { key, text } = look(seen, current);
+            if (key !== shown) screen.show(text);
             shown = key;
           };
           await followFleet(hub, { program, checkHub }, show, { deps, signal });
           return;
         }
-        const status = statusOf(snapshot, program);
-        printText(renderStatus(status, output, now()));
-        if (!isFleetHealthy(status)) process.exitCode = UNHEALTHY;
+        const { text, isHealthy } = look(snapshot, program);
+        printText(text);
+        if (!isHealthy) process.exitCode = UNHEALTHY;
       }),
     );
 }

@@ -5,6 +5,7 @@ import {
   UPDATE_STATES,
   UPGRADE_TYPES,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/updates.ts";
+import { FLAGS } from "#shared/flags.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
 import { HUB_CONTEXT_FLAG, HUB_KUBECONFIG_FLAG } from "#shared/on-hub.ts";
 import { listOption, resultOption } from "#shared/output.ts";
@@ -114,7 +115,7 @@ function addReaders(add: Add): void {
     .alias("show")
     .description("show a run as a tree; exit code 3 if it ended with failures")
     .argument(...NAME)
-    .option("-w, --watch", "show it again each time it changes, until it has ended")
+    .option(FLAGS.watch, "show it again each time it changes, until it has ended")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).status(name, flags));
 }
@@ -126,7 +127,7 @@ function addEnds(add: Add): void {
     .addOption(
       new Option("--for <state>", "state to wait for; default: that it has ended").choices(UPDATE_STATES),
     )
-    .option("--timeout <seconds>", "time limit, 1 to 604800", "3600")
+    .option(FLAGS.timeout, "time limit, 1 to 604800", "3600")
     .addOption(resultOption())
     .action(async (name, flags) => (await import("./run.ts")).wait(name, flags));
   add("delete")

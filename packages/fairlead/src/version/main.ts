@@ -11,6 +11,7 @@ import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
 import { readVersions, renderVersions, type Versions } from "@fairlead/fleet/cli/fleet/versions.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
+import { HUB_KUBECONFIG_FLAG, HUB_READER_FLAG } from "#shared/on-hub.ts";
 import { resultOption } from "#shared/output.ts";
 
 /** Hides the option types of the command, which its callers do not use. */
@@ -29,11 +30,8 @@ export function command(): Program {
     .description("print the versions of this executable, the hub and the members, and how they differ")
     .option("--client", "print the version of this executable only")
     .option(...KUBECONFIG_FLAG)
-    .option(
-      "--hub-context <name>",
-      "kubeconfig context with read access to the hub; default: the current context",
-    )
-    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
+    .option(...HUB_READER_FLAG)
+    .option(...HUB_KUBECONFIG_FLAG)
     .addOption(resultOption())
     .action((flags) =>
       runForPeople("version", async ({ deps, signal }) => {

@@ -25,10 +25,10 @@ import { listOrNone } from "./leave-member.ts";
 /** Takes placements off a cordoned member: each placement that is bound to it gets an eviction. */
 
 /**
- * `Requested`: the hub has not decided on the eviction. `Evicted`: allowed, and the resources are being removed.
+ * `Bound`: nothing was asked for. `Requested`: the hub has not decided on the eviction. `Evicted`: allowed, and the resources are being removed.
  * `Removed`: nothing of the placement is left in the cluster.
  */
-type EvictionOutcome = "Requested" | "Evicted" | "Removed" | "Refused" | "Invalid";
+type EvictionOutcome = "Bound" | "Requested" | "Evicted" | "Removed" | "Refused" | "Invalid";
 export interface PlacementDrain {
   readonly kind: "ClusterResourcePlacement" | "ResourcePlacement";
   /** "name", or "namespace/name". */
@@ -87,6 +87,20 @@ export async function drainPlacements(
   const results: PlacementDrain[] = [];
   for (const it of bound) results.push(await outcomeOf(it, waiting));
   return results;
+}
+
+/** Those that a drain would evict, as far as disruption budgets allow. */
+export async function placementsOn(
+  hub: KubeClient,
+  cluster: string,
+  signal: AbortSignal,
+): Promise<PlacementDrain[]> {
+  const bound = await boundTo(hub, cluster, signal);
+  return bound.map((it) => ({
+    ...named(it),
+    outcome: "Bound",
+    message: "as far as disruption budgets allow",
+  }));
 }
 
 async function boundTo(hub: KubeClient, cluster: string, signal: AbortSignal): Promise<Bound[]> {

@@ -79,6 +79,19 @@ describe("what drain says", () => {
     );
   });
 
+  it("says what a drain would mean, where nothing was changed", () => {
+    const placements = [
+      { kind: "ClusterResourcePlacement", placement: "web", outcome: "Bound", message: "if budgets allow" },
+    ] as const;
+    const dry = { ...result, carriedOutBy: [], dryRun: true, cordoned: true, placements } as const;
+    expect(renderDrain(dry, "text")).toBe(
+      "a would be drained and cordoned. Nothing was changed.\nNo other cluster can serve these services, which would continue to be served here:\n  work/only\n  ClusterResourcePlacement web: would be evicted: if budgets allow",
+    );
+    expect(renderDrain({ ...dry, mode: "None" }, "text")).toBe(
+      "a would get new requests again. Nothing was changed.",
+    );
+  });
+
   it("can be read by programs", () => {
     expect(JSON.parse(renderDrain(result, "json"))).toEqual(result);
     expect(renderDrain(result, "yaml")).toContain("mode: Soft");

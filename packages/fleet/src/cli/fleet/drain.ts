@@ -3,11 +3,12 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
   MEMBER_CLUSTERS,
+  type MemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { drainModeOf } from "#domain/drain.ts";
 import { DRAIN_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import { abortable } from "@fairlead/base/abortable.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -19,7 +20,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { checkReachable } from "./clusters.ts";
 import { cordonCluster } from "./cordon.ts";
-import { drainPlacements, type PlacementDrain } from "./drain-placements.ts";
+import { drainPlacements, type PlacementDrain, placementsOn } from "./drain-placements.ts";
 import { type FleetStatus, readFleet, summarizeFleet } from "./status.ts";
 
 export interface DrainDeps extends RuntimeDeps {
@@ -34,6 +35,8 @@ export interface DrainOptions {
   readonly mode: DrainMode | undefined;
   /** Also cordon the cluster and evict what is placed there; at the end of a drain, uncordon it. Default: false. */
   readonly placements?: boolean;
+  /** Only find out what it would mean. Default: false. */
+  readonly dryRun?: boolean;
   /** Wait until every importing cluster has carried it out, and what was evicted is removed. Default: true. */
   readonly wait?: boolean;
   /** Unit: milliseconds. Default: 60 000. */
@@ -43,6 +46,8 @@ export interface DrainOptions {
 export interface DrainResult {
   readonly cluster: string;
   readonly mode: DrainMode | "None";
+  /** Whether nothing was changed. */
+  readonly dryRun?: true;
   /** Clusters that have carried it out. */
   readonly carriedOutBy: readonly string[];
   /** Services, as "namespace/name", that no other cluster can serve now. */
@@ -69,15 +74,30 @@ export async function drainCluster(
   await using hub = connect(options.hub, deps);
   await checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal);
   const fleet = summarizeFleet(await readFleet(hub, signal));
-  await annotate(hub, { name, mode, fleet }, signal);
+  const member = await findDrained(hub, { name, fleet }, signal);
+  const servedOnlyHere = mode === undefined ? [] : servedOnlyBy(fleet, name);
+  if (options.dryRun === true) return await preview(hub, options, servedOnlyHere, signal);
+  await annotate(hub, { member, mode }, signal);
   deps.progress?.(
     mode === undefined ? `requested the end of the drain of ${name}` : `requested the drain of ${name}`,
   );
-  const servedOnlyHere = mode === undefined ? [] : servedOnlyBy(fleet, name);
   const carriedOutBy = wait ? await untilCarriedOut(hub, { name, mode, timeoutMs }, deps, signal) : [];
   const result = { cluster: name, mode: mode ?? ("None" as const), carriedOutBy, servedOnlyHere };
   if (!placements) return result;
   return { ...result, ...(await ofPlacements(hub, { name, mode, wait, timeoutMs }, deps, signal)) };
+}
+
+async function preview(
+  hub: KubeClient,
+  { name, mode, placements = false }: DrainOptions,
+  servedOnlyHere: readonly string[],
+  signal: AbortSignal,
+): Promise<DrainResult> {
+  const isDrained = mode !== undefined;
+  const result = { cluster: name, mode: mode ?? ("None" as const), carriedOutBy: [], servedOnlyHere };
+  if (!placements) return { ...result, dryRun: true };
+  const bound = isDrained ? await placementsOn(hub, name, signal) : [];
+  return { ...result, dryRun: true, cordoned: isDrained, placements: bound };
 }
 
 /** Cordons the cluster and evicts what is placed there, or ends the cordon. */
@@ -94,26 +114,30 @@ async function ofPlacements(
   return { cordoned, placements: await drainPlacements(hub, { name, wait, timeoutMs }, deps, signal) };
 }
 
+async function findDrained(
+  hub: KubeClient,
+  { name, fleet }: { readonly name: string; readonly fleet: FleetStatus },
+  signal: AbortSignal,
+): Promise<MemberCluster> {
+  const member = await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name), { signal });
+  if (member !== undefined) return member;
+  const known = fleet.clusters.map((it) => it.name).join(", ");
+  throw new FleetError(
+    "OPTION_INVALID",
+    `the fleet has no cluster named ${JSON.stringify(name)}; it has ${known === "" ? "none" : known}`,
+  );
+}
+
 async function annotate(
   hub: KubeClient,
-  of: Pick<DrainOptions, "name" | "mode"> & { readonly fleet: FleetStatus },
+  { member, mode }: { readonly member: MemberCluster; readonly mode: DrainMode | undefined },
   signal: AbortSignal,
 ): Promise<void> {
-  const { name, mode, fleet } = of;
-  const key = objectKey(undefined, name);
-  const member = await hub.find(MEMBER_CLUSTERS, key, { signal });
-  if (member === undefined) {
-    const known = fleet.clusters.map((it) => it.name).join(", ");
-    throw new FleetError(
-      "OPTION_INVALID",
-      `the fleet has no cluster named ${JSON.stringify(name)}; it has ${known === "" ? "none" : known}`,
-    );
-  }
   if (drainModeOf(member) === mode) return;
   const value = mode === undefined ? null : mode === "Hard" ? "hard" : "true";
   await hub.mergePatch(
     MEMBER_CLUSTERS,
-    key,
+    keyOf(member),
     { metadata: { annotations: { [DRAIN_ANNOTATION]: value } } },
     { signal },
   );

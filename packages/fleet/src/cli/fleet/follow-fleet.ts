@@ -17,6 +17,7 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { HUB_LEASE, type HubProgram, isHeld, RENEWAL_MS } from "./hub-program.ts";
+import type { ClusterPath } from "./paths.ts";
 import type { FleetSnapshot, FleetStatus } from "./status.ts";
 
 /** Changes of one cause come together: they are shown as one. Unit: milliseconds. */
@@ -125,8 +126,16 @@ class HubSight {
 }
 
 /** Text that differs where people see more than time passing. */
-export function changeKey(status: FleetStatus): string {
-  return JSON.stringify(status, (key, value: unknown) =>
-    key === "lastSync" || key === "renewed" ? undefined : value,
-  );
+export function changeKey(seen: FleetStatus | readonly ClusterPath[]): string {
+  return JSON.stringify(seen, (key, value: unknown) => (OF_TIME.has(key) ? undefined : value));
 }
+
+/** Fields that differ with each report. */
+const OF_TIME: ReadonlySet<string> = new Set([
+  "lastSync",
+  "renewed",
+  "lastHandshake",
+  "sentBytes",
+  "receivedBytes",
+  "reportedAt",
+]);

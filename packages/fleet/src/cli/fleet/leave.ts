@@ -153,7 +153,11 @@ async function removeAll(client: KubeClient, kinds: readonly Resource[], signal:
 }
 
 /** Removes nothing from any other cluster than the leaving one. */
-async function checkIsMember(member: KubeClient, present: MemberCluster, signal: AbortSignal): Promise<void> {
+export async function checkIsMember(
+  member: KubeClient,
+  present: MemberCluster,
+  signal: AbortSignal,
+): Promise<void> {
   const { name, annotations } = present.metadata;
   const expected = annotations?.[CLUSTER_UID_ANNOTATION];
   if (expected === undefined || expected === (await clusterUid(member, `cluster ${name}`, signal))) return;

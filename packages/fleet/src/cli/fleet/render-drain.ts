@@ -5,6 +5,7 @@ import type { PlacementDrain } from "./drain-placements.ts";
 
 export function renderDrain(result: DrainResult, output: ResultOutput): string {
   if (output !== "text") return renderData(result, output);
+  if (result.dryRun === true) return joinLines(dryRun(result));
   return joinLines([...sentences(result), ...ofPlacements(result)]);
 }
 
@@ -20,7 +21,28 @@ function sentences({ cluster, mode, carriedOutBy, servedOnlyHere }: DrainResult)
   ];
 }
 
+function dryRun({ cluster, mode, servedOnlyHere, cordoned, placements = [] }: DrainResult): string[] {
+  const nothing = "Nothing was changed.";
+  if (mode === "None") return [`${cluster} would get new requests again. ${nothing}`];
+  const fate = mode === "Hard" ? "would not be served" : "would continue to be served here";
+  return [
+    `${cluster} would be drained${cordoned === true ? " and cordoned" : ""}. ${nothing}`,
+    ...(servedOnlyHere.length === 0
+      ? ["Another cluster can serve each service that it serves."]
+      : [
+          `No other cluster can serve these services, which ${fate}:`,
+          ...servedOnlyHere.map((it) => `  ${it}`),
+        ]),
+    ...placements.map(describe),
+  ];
+}
+
+function describe({ kind, placement, outcome, message }: PlacementDrain): string {
+  return `  ${kind} ${placement}: ${OUTCOMES[outcome]}: ${message}`;
+}
+
 const OUTCOMES: Readonly<Record<PlacementDrain["outcome"], string>> = {
+  Bound: "would be evicted",
   Requested: "eviction requested",
   Evicted: "evicted, its resources are being removed",
   Removed: "evicted",
@@ -33,8 +55,6 @@ function ofPlacements({ cluster, cordoned, placements = [] }: DrainResult): stri
   if (!cordoned) return [`${cluster} is uncordoned: placements may pick it`];
   return [
     `${cluster} is cordoned; placements that were bound to it: ${placements.length === 0 ? "none" : placements.length}`,
-    ...placements.map(
-      ({ kind, placement, outcome, message }) => `  ${kind} ${placement}: ${OUTCOMES[outcome]}: ${message}`,
-    ),
+    ...placements.map(describe),
   ];
 }

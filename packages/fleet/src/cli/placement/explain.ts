@@ -135,7 +135,7 @@ async function readPlaced(
     hub.list(MEMBER_CLUSTERS, { signal }),
   ]);
   if (placement === undefined)
-    throw new FleetError("API_NOT_FOUND", `the hub has no ${scope.placements.kind} ${key}`);
+    throw new FleetError("OPTION_INVALID", `the hub has no ${scope.placements.kind} ${key}`);
   const nowMs = clockOfServer(hub, clock).now();
   const known = new Set(members.items.map((it) => it.metadata.name));
   const missing = new Set(bindings.items.map((it) => it.spec.targetCluster)).difference(known);

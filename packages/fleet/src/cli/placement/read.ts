@@ -102,13 +102,13 @@ function snapshotsOf(
   });
 }
 
-/** @throws {FleetError} `API_NOT_FOUND` */
+/** @throws {FleetError} `OPTION_INVALID` with the snapshots that there are. */
 export function snapshotAt({ placement, kind, snapshots }: PlacementOnHub, index: number): SnapshotOnHub {
   const found = snapshots.find((it) => it.index === index);
   if (found !== undefined) return found;
   const known = snapshots.map((it) => it.index).join(", ");
   throw new FleetError(
-    "API_NOT_FOUND",
+    "OPTION_INVALID",
     `${kind} ${placement.metadata.name} has no resource snapshot ${index}; it has ${known === "" ? "none" : known}`,
   );
 }

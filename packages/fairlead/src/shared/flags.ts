@@ -1,0 +1,24 @@
+/**
+ * The spelling of flags that several commands have. A flag is spelled, and takes a value, in the same way in all commands, and a
+ * letter stands for one flag; `flags.test.ts` compares all of them.
+ */
+export const FLAGS = {
+  kubeconfig: "--kubeconfig <file>",
+  hubContext: "--hub-context <name>",
+  hubKubeconfig: "--hub-kubeconfig <file>",
+  memberContext: "--member-context <name>",
+  memberKubeconfig: "--member-kubeconfig <file>",
+  /** Of commands that ask members alone. */
+  context: "--context <name>",
+  contexts: "--contexts <names>",
+  namespace: "-n, --namespace <name>",
+  file: "-f, --file <file>",
+  /** As in kubectl, -f is a file where there is one to read, and else means to follow. */
+  follow: "-f, --follow",
+  watch: "-w, --watch",
+  output: "-o, --output <format>",
+  dryRun: "--dry-run",
+  noWait: "--no-wait",
+  timeout: "--timeout <seconds>",
+  image: "--image <name>",
+} as const;
