@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { HUB_CRDS, MEMBER_CRDS, POLICY_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
 import { VERSION } from "@fairlead/base/version.ts";
+import { findFlowchartProblem } from "./support/flowchart.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -109,6 +110,36 @@ describe("the documents", () => {
         .map(([link]) => `${page}: ${link}`),
     );
     expect(broken).toEqual([]);
+  });
+
+  it("have pictures that Mermaid draws", () => {
+    const pictures = pages.flatMap((page) =>
+      [...read(page).matchAll(/^```mermaid\n(.*?)^```/gms)].map((match) => ({ page, text: match[1] ?? "" })),
+    );
+    expect(pictures.length).toBeGreaterThan(5);
+    const wrong = pictures.flatMap(({ page, text }) => {
+      const problem = findFlowchartProblem(text);
+      return problem === undefined ? [] : [`${page}: ${problem}`];
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it.each([
+    ["a -. .- b", false],
+    ["a -.- b", true],
+    ["a -. x .-> b -- y z --> c --- d[some text<br>two]", true],
+    ["a -- --> b", false],
+    ["end --> b", false],
+    ["import --> b", true],
+    ["a[x(y)] --> b", false],
+    ["a[] --> b", false],
+    ["a -->", false],
+    ["a --> b c", false],
+    ["subgraph a[b, 10.0.0.0/16]\na\nend", true],
+    ["subgraph a", false],
+    ["end", false],
+  ])("have no picture with a line that Mermaid does not draw: %j is drawn: %s", (line, isDrawn) => {
+    expect(findFlowchartProblem(`flowchart LR\n${line}\n`) === undefined).toBe(isDrawn);
   });
 
   it("type only commands and flags that exist", async () => {
