@@ -4,10 +4,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { DRAIN_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { start } from "@fairlead/base/exec.ts";
+import { follow } from "../support/followed.ts";
 import { checkout, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { until } from "../support/waiting.ts";
 import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
@@ -66,29 +68,12 @@ describeOnKernel("the commands of a lab", () => {
     const odd = await output("lab", "logs", "--name", "ecli", "hub/nothing");
     expect(odd.exitCode).toBe(2);
     expect(odd.stderr).toContain("hub/apiserver");
-    const child = start(`${checkout}bin/fairlead`, ["lab", "logs", "--name", "ecli", "-f", "hub/apiserver"], {
-      stdio: ["ignore", "pipe", "ignore"],
-      env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_STATE: lab.stateRoot },
-    });
-    const ended = new Promise<void>((resolve) => {
-      child.once("close", () => resolve());
-    });
-    let seen = "";
-    child.stdout?.on("data", (chunk: Buffer) => (seen += chunk.toString("utf8")));
-    await until(
-      "it prints the log",
-      () => Promise.resolve(seen),
-      (it) => it.includes('"msg":"ready"'),
-    );
+    const logs = follow(lab.stateRoot, ["lab", "logs", "--name", "ecli", "-f", "hub/apiserver"]);
+    await logs.untilPrinted("it prints the log", (it) => it.includes('"msg":"ready"'));
     const file = lab.layout.logOf("hub/apiserver");
     writeFileSync(file, "one line more\n", { flag: "a" });
-    await until(
-      "it follows",
-      () => Promise.resolve(seen),
-      (it) => it.endsWith("one line more\n"),
-    );
-    child.kill("SIGINT");
-    await ended;
+    await logs.untilPrinted("it follows", (it) => it.endsWith("one line more\n"));
+    await logs.interrupt();
   });
 
   it("shell runs in the network of a place, with kubectl at hand", async () => {
@@ -281,9 +266,33 @@ describeOnKernel("membership", () => {
     expect(systemClock.monotonic() - startMs).toBeLessThan(30_000);
   });
 
+  it("is shown again by status -w when it changes, until that is interrupted", async () => {
+    const onHub = ["--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
+    const hub = await lab.client("hub");
+    const status = follow(lab.stateRoot, ["status", "-w", ...onHub]);
+    const isJoined = (it: string): boolean => /^member-1 +True +True +1/m.test(it);
+    await status.untilPrinted("the fleet", (it) => isJoined(it) && it.includes("work/hello"));
+    const drain = (value: string | null) =>
+      hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "member-1"), {
+        metadata: { annotations: { [DRAIN_ANNOTATION]: value } },
+      });
+    await drain("true");
+    await status.untilPrinted("the drain", (it) => /^member-1 +True +True +Soft/m.test(it));
+    await drain(null);
+    await status.untilPrinted("its end", isJoined);
+    expect(await status.interrupt()).toBe(130);
+    const paths = follow(lab.stateRoot, ["status", "-w", "--paths", ...onHub]);
+    await paths.untilPrinted("no paths", (it) => it.includes("No members share a parallel network"));
+    expect(await paths.interrupt()).toBe(130);
+  });
+
   it("ends with leave, which leaves what people own, and begins again with join", async () => {
     const hub = await lab.client("hub");
     const mailbox = objectKey(undefined, "fleet-member-member-1");
+    const asked = await output("leave", "member-1", "--dry-run", ...fleetFlags());
+    expect(`${asked.exitCode} ${asked.stdout}`).toMatch(
+      /^0 member-1 would leave the fleet\. Nothing was changed\.\nServices that it would not export any more: 1;/,
+    );
     const left = await output("leave", "member-1", ...fleetFlags());
     expect(`${left.exitCode} ${left.stderr}`).toMatch(/^0 /);
     expect(await hub.find(MEMBER_CLUSTERS, objectKey(undefined, "member-1"))).toBeUndefined();
