@@ -107,6 +107,7 @@ function definitionOf(crd: Crd, version: CrdVersion, { converter, stored }: Stor
       if (own.apiVersion === apiVersion) return own;
       return inKeyOrder(pruneToSchema(schema, converter.convert(own, apiVersion)));
     }),
+    isWhole: (object) => stored.read(object) === object,
     prepareStored: (objects) => converter.prepare([...objects].map(stored.read), apiVersion),
     toStored(object) {
       if (apiVersion !== storage)

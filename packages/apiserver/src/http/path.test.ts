@@ -15,7 +15,7 @@ describe("a path", () => {
     ["/api/v1/namespaces/a/status/b", { plural: "status", namespace: "a", name: "b" }],
     ["/api/v1/watch/namespaces/a/pods/b", { plural: "pods", namespace: "a", name: "b", isWatch: true }],
     ["/apis/apps/v1/watch/deployments", { group: "apps", plural: "deployments", isWatch: true }],
-    ["/apis/g/v1/things/a%2Fb", { plural: "things", name: "a/b" }],
+    ["/apis/g/v1/things/a%2Fb", { plural: "things", name: "a", subresource: "b" }],
   ];
   it.each(cases)("%s names a resource", (path, expected) => {
     expect(parsePath(path)).toMatchObject({ kind: "resource", ...expected });

@@ -24,7 +24,7 @@ export interface PathTarget {
   readonly path: string;
 }
 
-/** `pathname` without query, as sent: each segment is decoded by itself. */
+/** `pathname` without query, as sent: it is decoded as a whole, so that a slash that was encoded parts segments as well. */
 export function parsePath(pathname: string): Target {
   const path: PathTarget = { kind: "path", path: pathname };
   const segments = decodeSegments(pathname);
@@ -38,10 +38,9 @@ export function parsePath(pathname: string): Target {
 
 function decodeSegments(pathname: string): readonly string[] | undefined {
   try {
-    return pathname
+    return decodeURIComponent(pathname)
       .split("/")
-      .filter((it) => it !== "")
-      .map((it) => decodeURIComponent(it));
+      .filter((it) => it !== "");
   } catch {
     return undefined;
   }

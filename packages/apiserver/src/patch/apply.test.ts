@@ -142,6 +142,14 @@ describe("server-side apply", () => {
     const three = applied(updated(undefined, "x", { colour: "red" }), "a", { size: 1, colour: "red" });
     expect(applied(three, "a", { size: 1 })["spec"]).toEqual({ size: 1, colour: "red" });
   });
+  it("leaves the time of a manager that applies less without a change of the object", () => {
+    const two = applied(applied(undefined, "a", { size: 1, colour: "red" }), "b", { colour: "red" });
+    const later = applied(two, "a", { size: 1 }, { now: "2027-01-01T00:00:00Z" });
+    expect(later.metadata.managedFields?.map((it) => [it.manager, it.time])).toEqual([
+      ["b", undefined],
+      ["a", "2026-01-01T00:00:00Z"],
+    ]);
+  });
   it("keeps fields that the manager did not apply", () => {
     const created = updated(undefined, "x", { size: 1, parts: [{ name: "p", size: 1 }] });
     const object = applied(created, "a", { parts: [{ name: "q" }] });

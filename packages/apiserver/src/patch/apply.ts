@@ -19,7 +19,7 @@ import { giveTo } from "./track-update.ts";
 import { checkTyped, problemText } from "./typed-check.ts";
 import { mergeTyped } from "./typed-merge.ts";
 import { Pruning } from "./pruning.ts";
-import { Changes, requireStoredFit, UnfitForVersion } from "./versions.ts";
+import { Changes, requireOwnFit, requireStoredFit, UnfitForVersion } from "./versions.ts";
 
 export interface ApplyRequest extends WriteOrigin {
   /** Undefined: the object is created. Not changed. */
@@ -62,6 +62,8 @@ function* application(request: ApplyRequest): Steps<ApiObject> {
   const managers = readManagers(live?.metadata.managedFields) ?? new Map<string, Manager>();
   yield;
   const current = live === undefined ? emptyOf(applied) : withoutManagers(live);
+  if (live !== undefined && request.schemaOf !== undefined)
+    requireOwnFit(typed, current, unfitText(current, managers.size > 0));
   if (managers.size === 0 && live !== undefined) yield* adoptUntracked(request, typed, managers);
   requireStoredFit(typed, current, managers);
   typed.reconcile(managers);
@@ -95,12 +97,19 @@ export function refuseUnfit({ applied, apiVersion, schema, resolve }: Unfit): vo
   }
   const problems = checkTyped(applied, objectSchema(schema), resolve);
   if (problems.length === 0) return;
-  const { namespace, name } = applied.metadata;
-  const key = namespace === undefined ? `/${name}` : `${namespace}/${name}`;
-  const of = kindText(applied.apiVersion, applied.kind);
-  const message = `failed to create typed patch object (${key}; ${of}): ${problemText(problems)}`;
+  const message = `failed to create typed patch object (${nameText(applied)}): ${problemText(problems)}`;
   // No client's error by its code: kube-apiserver passes on what it takes for its own.
   throw new StatusError({ code: 500, message });
+}
+
+function unfitText(live: ApiObject, isTracked: boolean): string {
+  return isTracked
+    ? `failed to create typed live object (${nameText(live)}): `
+    : `failed to create manager for existing fields: failed to convert new object (${nameText(live)}) to smd typed: `;
+}
+
+function nameText({ apiVersion, kind, metadata: { namespace = "", name } }: ApiObject): string {
+  return `${namespace}/${name}; ${kindText(apiVersion, kind)}`;
 }
 
 /** A kind as Go prints it: "apps/v1, Kind=Deployment", "/v1, Kind=Service". */
@@ -162,8 +171,8 @@ class Application {
     }
     const isSame = sameJson(current, object);
     yield;
-    // When only owners change, upstream leaves the time out.
-    const time = isSame ? undefined : now;
+    // When only owners change, upstream leaves the time as it was, or out.
+    const time = isSame ? before?.time : now;
     managers.set(identity, { ...self, time, set: ownable(set) });
     dropEmpty(managers);
     return { object: isSame ? current : (object as ApiObject), managers };

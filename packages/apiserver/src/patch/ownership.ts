@@ -92,6 +92,11 @@ export class Typed {
     return this.schemaOf(apiVersion) !== this.schema;
   }
 
+  /** Why a stored object is not one of the version of the write. */
+  ownProblems(object: unknown): readonly string[] {
+    return checkTyped(object, this.schema, this.resolve, { allowsDuplicates: true });
+  }
+
   /** Why an object of the write is not one of another version. */
   problemsIn(object: unknown, apiVersion: string): readonly string[] {
     return checkTyped(object, this.schemaOf(apiVersion), this.resolve);

@@ -171,8 +171,9 @@ describe("managedFields that the client sends", () => {
   const sendFields = (managedFields: unknown): ApiObject =>
     trackUpdate({ ...ORIGIN, before: one, after: config({ x: "1" }, { managedFields }), manager: "b" });
 
-  it("end the tracking if they are [{}]", () => {
+  it("end the tracking if they are [{}] or none at all", () => {
     expect(sendFields([{}]).metadata.managedFields).toBeUndefined();
+    expect(sendFields([]).metadata.managedFields).toBeUndefined();
   });
   it("are ignored if they are missing or malformed", () => {
     expect(sendFields(undefined).metadata.managedFields).toEqual(one.metadata.managedFields);

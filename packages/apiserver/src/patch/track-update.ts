@@ -14,7 +14,7 @@ import {
 } from "./managers.ts";
 import { ownable, Typed, withoutManagers, type WriteOrigin } from "./ownership.ts";
 import { checkTyped } from "./typed-check.ts";
-import { Changes, requireStoredFit, UnfitForVersion } from "./versions.ts";
+import { Changes, otherVersions, requireOwnFit, requireStoredFit, UnfitForVersion } from "./versions.ts";
 
 export interface UpdateToTrack extends WriteOrigin {
   /** Undefined: the object is created. */
@@ -29,7 +29,7 @@ export interface UpdateToTrack extends WriteOrigin {
  * Returns the object with updated `metadata.managedFields` after a write other than server-side apply: fields that
  * changed belong only to the writer (operation Update).
  *
- * An untracked object stays untracked; `[{}]` makes it so, and a write of which the owners cannot be worked out: with a status that is not one, or
+ * An untracked object stays untracked; `[]` and `[{}]` make it so, and a write of which the owners cannot be worked out: with a status that is not one, or
  * values for which the version of a manager has no place. A write that changes no field that can be owned leaves the entries, with their times, as they are.
  * Source: apimachinery, util/managedfields.
  */
@@ -73,10 +73,12 @@ function* ownersAfter(
   const { before, after, empty = {} } = update;
   const typed = new Typed(update);
   const old = before === undefined ? { ...empty, ...emptyOf(after) } : withoutManagers(before);
+  const now = withoutManagers(after);
+  if (otherVersions(typed, managers).length > 0) for (const it of [old, now]) requireOwnFit(typed, it, "");
   requireStoredFit(typed, old, managers);
   typed.reconcile(managers);
   yield;
-  const changes = new Changes(typed, old, withoutManagers(after));
+  const changes = new Changes(typed, old, now);
   yield;
   const hasTaken = yield* giveTo(managers, update, changes);
   const isSame = before !== undefined && !hasTaken && sameManagers(stored, managers);
@@ -109,8 +111,9 @@ function startingManagers(
 }
 
 function isReset(entries: unknown): boolean {
-  if (!Array.isArray(entries) || entries.length !== 1) return false;
+  if (!Array.isArray(entries)) return false;
   const [entry] = entries as unknown[];
+  if (entries.length !== 1) return entries.length === 0;
   return isObject(entry) && Object.keys(entry).length === 0;
 }
 

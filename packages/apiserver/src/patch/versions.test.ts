@@ -124,6 +124,12 @@ describe("owners of fields in another version", () => {
     const live = { ...before, spec: { x: "1", new: "2" } };
     expect(() => applied("v2", live, { x: "2" })).toThrow(/^\.spec\.new: field not declared in schema$/);
   });
+  it("keep an apply from an object that the version of the write cannot have", () => {
+    const before = created("v1", { old: "1" });
+    expect(() => applied("v2", before, { x: "2" })).toThrow(
+      "failed to create typed live object (/a; example.com/v2, Kind=Widget): .spec.old: field not declared in schema",
+    );
+  });
   it("have what a manager no longer applies removed, though it applied it in another version", () => {
     const before = applied("v1", created("v2", {}), { x: "1", list: [{ n: "a", v: "1" }] });
     const after = applied("v2", before, { x: "1" });

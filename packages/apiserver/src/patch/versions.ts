@@ -22,8 +22,23 @@ export function requireFit(typed: Typed, object: unknown, apiVersion: string, wh
 
 /** @throws {UnfitForVersion} where the stored object does not fit the version of a manager. */
 export function requireStoredFit(typed: Typed, live: unknown, managers: ReadonlyMap<string, Manager>): void {
-  for (const version of new Set([...managers.values()].map((it) => it.apiVersion)))
-    requireFit(typed, live, version, "");
+  for (const version of otherVersions(typed, managers)) requireFit(typed, live, version, "");
+}
+
+/** Versions of managers that have a schema of their own. */
+export function otherVersions(typed: Typed, managers: ReadonlyMap<string, Manager>): readonly string[] {
+  const versions = new Set([...managers.values()].map((it) => it.apiVersion));
+  return [...versions].filter((it) => typed.isOther(it));
+}
+
+/**
+ * What another version wrote need not fit the version of the write.
+ *
+ * @throws {UnfitForVersion} with `what` failed before the reasons.
+ */
+export function requireOwnFit(typed: Typed, object: unknown, what: string): void {
+  const problems = typed.ownProblems(object);
+  if (problems.length > 0) throw new UnfitForVersion(`${what}${problemText(problems)}`);
 }
 
 /** What one write changes, as managers of one version see it. Worked out once, however many they are. */

@@ -97,7 +97,15 @@ function decodeBuiltinKind({ definition, object, isConverted = false }: FieldChe
 
 /** An empty metadata goes the way of every zero value; the server needs it to be there. */
 function metadataOf({ metadata }: Readonly<Record<string, unknown>>, sent: ObjectMeta): ObjectMeta {
-  return isObject(metadata) ? (metadata as unknown as ObjectMeta) : { name: sent.name };
+  return isObject(metadata)
+    ? withReset(metadata as unknown as ObjectMeta, sent)
+    : withReset({ name: sent.name }, sent);
+}
+
+/** An empty list of managers resets them, as one empty manager does; other empty lists are as good as none, and go. */
+function withReset(metadata: ObjectMeta, { managedFields }: ObjectMeta): ObjectMeta {
+  const isReset = Array.isArray(managedFields) && managedFields.length === 0;
+  return isReset ? { ...metadata, managedFields: [{}] } : metadata;
 }
 
 /** The metadata of custom objects is of the same Go type as that of all others. */
@@ -105,7 +113,8 @@ const METADATA: Schema = { $ref: `${REF_PREFIX}io.k8s.apimachinery.pkg.apis.meta
 
 function pruneCustom(kind: string, schema: Schema, object: ApiObject): Shaped {
   const of = { kind, version: versionOf(object), schema: METADATA };
-  const metadata = decodeBuiltin(object.metadata, of).object as unknown as ObjectMeta;
+  const decoded = decodeBuiltin(object.metadata, of).object as unknown as ObjectMeta;
+  const metadata = withReset(decoded, object.metadata);
   const { value, unknown } = pruneObject(object, schema, resolveDefinition);
   return { object: { ...value, metadata }, unknown };
 }

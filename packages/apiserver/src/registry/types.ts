@@ -117,6 +117,8 @@ export interface ResourceDefinition {
   readonly isConverted?: boolean;
   /** The apiVersion of what is stored, where it may be that of another version. */
   readonly storedVersion?: string;
+  /** Whether reading adds nothing to a stored object: defaults that it lacks are stored by the next update, even one that changes nothing. */
+  readonly isWhole?: (stored: ApiObject) => boolean;
   /** Has all of `objects` converted at once, where a webhook does it. Throws `Pending` when it has to be asked. */
   readonly prepareStored?: (objects: Iterable<ApiObject>) => void;
   /** From the stored form to this version, and back; copies, never changes in place. Default: only apiVersion is set. */

@@ -176,9 +176,9 @@ function commitReplacement(
   return { object: viewOf(definition, stored), entry: stored, isCreated: false };
 }
 
-/** An update that changes nothing rewrites what is stored in a version that is the stored one no more. */
-function isStoredAsNow({ storedVersion }: ResourceDefinition, { object }: Entry): boolean {
-  return storedVersion === undefined || object.apiVersion === storedVersion;
+/** An update that changes nothing rewrites what is stored in a version that is the stored one no more, or without defaults. */
+function isStoredAsNow({ storedVersion, isWhole }: ResourceDefinition, { object }: Entry): boolean {
+  return (storedVersion === undefined || object.apiVersion === storedVersion) && isWhole?.(object) !== false;
 }
 
 /** The part of `input` that the subresource may change. */

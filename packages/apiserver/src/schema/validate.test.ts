@@ -60,6 +60,11 @@ describe("a value that violates its schema", () => {
       "spec.x: Invalid value: 7: spec.x in body should be a multiple of 5",
     ],
     [
+      1,
+      { type: "number", multipleOf: 0.5 },
+      "spec.x: Invalid value: 0: factor MultipleOf declared for spec.x must be positive: 0",
+    ],
+    [
       "b",
       { type: "string", pattern: "^a$" },
       "spec.x: Invalid value: \"b\": spec.x in body should match '^a$'",

@@ -140,9 +140,16 @@ class Validator {
     if (maximum !== undefined && (isStrictMaximum ? value >= maximum : value > maximum)) {
       this.#invalid(subject, `should be less than ${isStrictMaximum ? "" : "or equal to "}${maximum}`);
     }
-    if (multipleOf !== undefined && !isMultiple(value, multipleOf)) {
-      this.#invalid(subject, `should be a multiple of ${multipleOf}`);
-    }
+    if (multipleOf !== undefined) this.#multiple(subject, value, multipleOf);
+  }
+
+  #multiple(subject: Subject, value: number, factor: number): void {
+    // Upstream takes an integer for a multiple of integers alone.
+    const used = isInteger(subject.value) ? Math.trunc(factor) : factor;
+    if (used <= 0) {
+      const why = `factor MultipleOf declared for ${this.#within(subject.path)} must be positive: ${used}`;
+      this.errors.push(invalid(subject.path, used, why));
+    } else if (!isMultiple(value, used)) this.#invalid(subject, `should be a multiple of ${used}`);
   }
 
   #list(subject: Subject, list: readonly unknown[], schema: Schema): void {
@@ -275,7 +282,6 @@ function runes(text: string): number {
 
 /** Allows for what binary fractions cannot say: 0.3 is a multiple of 0.1. */
 function isMultiple(value: number, factor: number): boolean {
-  if (factor <= 0) return true;
   const quotient = value / factor;
   return Math.abs(quotient - Math.round(quotient)) < 1e-9;
 }

@@ -1,4 +1,5 @@
 import { type Rng, seededRng } from "@fairlead/base/rng.ts";
+import { isOfFormat } from "#schema/formats.ts";
 import { matches } from "#schema/patterns.ts";
 import type { Schema } from "#schema/types.ts";
 import type { Crd } from "#crd/types.ts";
@@ -129,13 +130,16 @@ const WORDS: readonly string[] = [
   "100%",
 ];
 const NUMBERS: readonly number[] = [0, 1, 5, 80, 443, 1000];
+/** The chance of what a schema asks for. */
+const LIKELY = 0.95;
 /** Fields below this depth are rare. */
 const DEEP = 5;
 
 function valueOf(rng: Rng, schema: Schema, depth: number): unknown {
   if (schema.default !== undefined && rng.random() < 0.3) return schema.default;
   if (schema.enum !== undefined && schema.enum.length > 0) return pick(rng, schema.enum);
-  if (schema["x-kubernetes-int-or-string"] === true) return pick(rng, [1, "50%", "x"]);
+  if (schema["x-kubernetes-int-or-string"] === true)
+    return rng.random() < 0.3 ? pick(rng, [1, "50%", "x"]) : wordOf(rng, schema);
   return ofType(rng, schema, depth);
 }
 
@@ -158,17 +162,37 @@ function ofType(rng: Rng, schema: Schema, depth: number): unknown {
 }
 
 function mapOf(rng: Rng, schema: Schema, depth: number): Record<string, unknown> {
-  const { properties, required = [], additionalProperties: additional } = schema;
-  const map: Record<string, unknown> = {};
-  for (const [name, field] of Object.entries(properties ?? {})) {
-    const optional = depth > DEEP ? 0.1 : 0.35;
-    if (rng.random() < (required.includes(name) ? 0.97 : optional))
-      map[name] = valueOf(rng, field, depth + 1);
-  }
+  const { properties, additionalProperties: additional } = schema;
+  const map = structOf(rng, schema, depth);
+  if (schema["x-kubernetes-embedded-resource"] === true && rng.random() < LIKELY)
+    Object.assign(map, { apiVersion: "v1", kind: "Pod" });
   if (typeof additional === "object")
     for (const _ of [1, 2]) map[pick(rng, ["a", "b", "app"])] = valueOf(rng, additional, depth + 1);
   if (properties === undefined && additional === undefined) map["any"] = pick(rng, VALUES);
   return map;
+}
+
+function structOf(rng: Rng, schema: Schema, depth: number): Record<string, unknown> {
+  const map: Record<string, unknown> = {};
+  const { required, excluded } = choiceOf(rng, schema);
+  const optional = depth > DEEP ? 0.1 : 0.35;
+  for (const [name, field] of Object.entries(schema.properties ?? {})) {
+    const chance = excluded.includes(name) ? 1 - LIKELY : optional;
+    if (rng.random() < (required.includes(name) ? LIKELY : chance))
+      map[name] = valueOf(rng, field, depth + 1);
+  }
+  return map;
+}
+
+/** Fields that are required, and those that may not be there then: of several alternatives, the fields of one. */
+function choiceOf(
+  rng: Rng,
+  { required = [], oneOf = [] }: Schema,
+): { readonly required: readonly string[]; readonly excluded: readonly string[] } {
+  if (oneOf.length === 0) return { required, excluded: [] };
+  const chosen = pick(rng, oneOf).required ?? [];
+  const others = oneOf.flatMap((it) => it.required ?? []).filter((it) => !chosen.includes(it));
+  return { required: [...required, ...chosen], excluded: others };
 }
 
 function listOf(rng: Rng, { minItems = 0, items = {} }: Schema, depth: number): unknown[] {
@@ -176,7 +200,12 @@ function listOf(rng: Rng, { minItems = 0, items = {} }: Schema, depth: number): 
   return Array.from({ length }, () => valueOf(rng, items, depth + 1));
 }
 
-function wordOf(rng: Rng, { pattern }: Schema): string {
-  const fitting = pattern === undefined ? WORDS : WORDS.filter((it) => matches(pattern, it));
-  return pick(rng, fitting.length > 0 && rng.random() < 0.9 ? fitting : WORDS);
+function wordOf(rng: Rng, { pattern, format, minLength = 0, oneOf = [] }: Schema): string {
+  const formats = [...(format === undefined ? [] : [format]), ...oneOf.flatMap((it) => it.format ?? [])];
+  const fits = (word: string): boolean =>
+    (pattern === undefined || matches(pattern, word)) &&
+    (formats.length === 0 || formats.some((it) => isOfFormat(word, it))) &&
+    word.length >= minLength;
+  const fitting = WORDS.filter(fits);
+  return pick(rng, fitting.length > 0 && rng.random() < LIKELY ? fitting : WORDS);
 }
