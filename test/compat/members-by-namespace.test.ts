@@ -7,8 +7,11 @@ import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { HUB_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
+  ENDPOINT_SLICE_IMPORTS,
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
@@ -30,6 +33,8 @@ let west: OriginalMember;
 beforeAll(async () => {
   world = await startHandMade(HUB_ACCESS);
   ({ hub, east, west } = world);
+  // A hub that serves TrafficManagerProfiles keeps its routes there.
+  await hub.client.create(NAMESPACES, { metadata: { name: VIEW_NAMESPACE } });
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
@@ -55,6 +60,24 @@ describe("a hub whose members are the namespaces of their mailboxes", () => {
     });
     expect(addressesOf(slices)).toEqual(["10.1.0.1", "10.2.0.1"]);
     expect((await hub.client.list(MEMBER_CLUSTERS)).items).toEqual([]);
+  });
+
+  it("writes a change of endpoints once, to the mailbox of its importer: no member reads the view", async () => {
+    const written = (): number => hub.asked.writes("endpointsliceimports");
+    const change = async (address: string): Promise<void> => {
+      west.exports.set("work/hello", [address]);
+      west.changed();
+      await eventually(east.client, ENDPOINT_SLICES, (all) => addressesOf(all).includes(address), {
+        namespace: "fleet-system",
+      });
+    };
+    // The first one passes all queues, so that nothing of the creation is left in them.
+    await change("10.2.0.2");
+    const before = written();
+    for (const address of ["10.2.0.3", "10.2.0.4", "10.2.0.1"]) await change(address);
+    expect(written() - before).toBe(3);
+    expect((await hub.client.list(ENDPOINT_SLICE_IMPORTS, { namespace: VIEW_NAMESPACE })).items).toEqual([]);
+    expect((await hub.client.list(IMPORTED_SERVICES, { namespace: VIEW_NAMESPACE })).items).toEqual([]);
   });
 
   it("does not treat a cluster as a member while its MemberCluster or its mailbox is being deleted", async () => {

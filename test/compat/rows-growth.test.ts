@@ -4,7 +4,7 @@ import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { HUB_ACCESS } from "@fairlead/fleet/authz/programs.ts";
 import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
-import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import {
@@ -90,6 +90,11 @@ describe("clusters that export one service", () => {
       NAMESPACES,
       (all) => all.filter((it) => it.metadata.name.startsWith("fleet-member-")).length === CLUSTERS,
     );
+    // One of them reads the view, which holds nothing otherwise.
+    await hub.client.create(NAMESPACE_REPORTS, {
+      metadata: { namespace: "fleet-member-m0", name: "m0" },
+      spec: { namespaces: [], view: VIEW_NAMESPACE },
+    });
     const passes = async (): Promise<number> => {
       const text = await metrics.render();
       const counts = text.matchAll(/^controller_runtime_reconcile_total\{(.*)\} (\d+)/gm);

@@ -168,4 +168,31 @@ describe("an isolated member", () => {
     expect([await read(VIEW_NAMESPACE), await read(mailbox("c"))]).toEqual([false, true]);
     await untilImported("c", ["10.1.0.4"]);
   });
+
+  it("leaves the view empty if no other reads it, and finds it filled when it reads it again, without losing an endpoint", async () => {
+    await using withdrawals = watchWithdrawals("b");
+    const isolate = (name: string, how: "strict" | null) =>
+      hub().mergePatch(MEMBER_CLUSTERS, member(name), {
+        metadata: { annotations: { [ISOLATION_ANNOTATION]: how } },
+      });
+    for (const name of ["a", "b"]) await isolate(name, "strict");
+    await copiesIn(VIEW_NAMESPACE, 0);
+    await copiesIn(mailbox("b"), 1);
+    await isolate("b", null);
+    const told = await eventuallyOne(
+      hub(),
+      INTERNAL_MEMBER_CLUSTERS,
+      objectKey(mailbox("b"), "b"),
+      (it) => it.spec.view === VIEW_NAMESPACE,
+    );
+    const [slices, services] = await copiesIn(VIEW_NAMESPACE, 1);
+    for (const { metadata } of [...slices, ...services])
+      expect(Number(metadata.resourceVersion)).toBeLessThan(Number(told.metadata.resourceVersion));
+    await copiesIn(mailbox("b"), 0);
+    await fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
+      endpoints: sliceOf({ addresses: ["10.1.0.5"] }).endpoints,
+    });
+    await Promise.all(["b", "c"].map((name) => untilImported(name, ["10.1.0.5"])));
+    expect(withdrawals.count()).toBe(0);
+  }, 30_000);
 });

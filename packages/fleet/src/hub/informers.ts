@@ -46,6 +46,7 @@ import { createIdentityInformers, type IdentityInformers } from "./identity/info
 import { createUpdateInformers, type UpdateInformers } from "./updates/clusters/informers.ts";
 import { createMemberships, type Memberships } from "./memberships.ts";
 import { createMeshInformers, type MeshInformers } from "./mesh/informers.ts";
+import { createReadViews, type ReadViews } from "./view-readers.ts";
 
 /**
  * How long an object that a member no longer has still counts: if it was deleted by hand, the member writes it again at
@@ -72,6 +73,7 @@ export interface HubInformers extends IdentityInformers, IdentitiesInformers, Me
   /** The namespace that a member is to read, and in which its services are shown. */
   readonly viewOf: (cluster: string) => string;
   readonly memberships: Memberships;
+  readonly readViews: ReadViews;
   /** Returns true if members are known only by the objects in their mailboxes, because namespaces cannot be read. */
   readonly areMembersByMailbox: () => boolean;
 }
@@ -112,12 +114,27 @@ export function createHubInformers(
     indexes: { drained: (it) => (drainModeOf(it) === undefined ? [] : [""]) },
   });
   const mesh = createMeshInformers(client, optional, deps);
+  const reports = make(NAMESPACE_REPORTS, {
+    lingerMs: LINGER_MS,
+    ...optional,
+    indexes: { namespace: (it) => it.spec.namespaces },
+  });
+  const memberships = createMemberships(mesh.profiles, members);
+  const { viewOf } = memberships;
   return {
     ...createIdentityInformers(client, deps),
     ...createIdentitiesInformers(client, deps),
     ...createUpdateInformers(client, deps),
     ...mesh,
-    ...createMemberships(mesh.profiles, members),
+    ...memberships,
+    // KubeFleet's hub agent names none.
+    readViews: createReadViews({
+      reports,
+      members,
+      profiles: mesh.profiles,
+      viewOf,
+      namesViews: !isBesideOthers,
+    }),
     members,
     namespaces,
     // Every cluster has namespaces: none are seen only where they may not be read.
@@ -127,11 +144,7 @@ export function createHubInformers(
     quotas: make(RESOURCE_QUOTAS, ofFleet),
     internalMembers: make(INTERNAL_MEMBER_CLUSTERS),
     leases: make(LEASES, { labelSelector: MEMBER_NAME_LABEL }),
-    reports: make(NAMESPACE_REPORTS, {
-      lingerMs: LINGER_MS,
-      ...optional,
-      indexes: { namespace: (it) => it.spec.namespaces },
-    }),
+    reports,
     importedServices: make(IMPORTED_SERVICES, {
       ...optional,
       indexes: { service: (it) => [serviceOfImported(it)], in: namespaceOf },
@@ -185,7 +198,8 @@ export function neededInformers(
   all: HubInformers,
   { isBesideOthers }: { readonly isBesideOthers: boolean },
 ): readonly Informer<KubeObject>[] {
-  const { areMembersByMailbox: _rule, viewOf: _views, memberships: _memberships, ...informers } = all;
+  const { areMembersByMailbox: _rule, viewOf: _views, memberships: _memberships, ...others } = all;
+  const { readViews: _readViews, ...informers } = others;
   const needed = Object.entries(informers).filter(([name]) => !(isBesideOthers && OF_MEMBERSHIP.has(name)));
   return needed.map(([, informer]) => informer);
 }

@@ -119,6 +119,11 @@ export function readsView(informers: HubInformers, cluster: string): boolean {
   return !isIsolated(informers.members.store.get(objectKey(undefined, cluster)));
 }
 
+/** Whether a view is to hold services and endpoints: one that no member reads needs none. */
+export function isViewRead(informers: HubInformers, view: string): boolean {
+  return hasView(informers, view) && informers.readViews().has(view);
+}
+
 /** Whether a view takes objects. */
 export function hasView({ namespaces }: HubInformers, view: string): boolean {
   const namespace = namespaces.store.get(objectKey(undefined, view));

@@ -38,7 +38,8 @@ import {
 } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { allowedIn, exportersIn, reportersOf } from "../services/reconcile.ts";
-import { grantOf, hasView, isLegacyMember, readsView } from "../view.ts";
+import { watchReadViews } from "../view-readers.ts";
+import { grantOf, isLegacyMember, isViewRead, readsView } from "../view.ts";
 import {
   contestedBy,
   hasLegacyImporter,
@@ -74,6 +75,7 @@ export function createEndpoints(parts: Parts): Controller {
     ...[...informers.sliceImports.store.list()].map(nameOf),
   ];
   const serviceKeys = both(serviceOfExport);
+  const areViewsChanged = watchReadViews(informers.readViews);
   const isForLegacy = (service: ServiceKey): boolean => hasLegacyImporter(informers, service);
   /** Legacy agents cannot choose clusters, so the hub does; one cluster's change then affects the slices of the others. */
   const concerned = (
@@ -106,8 +108,11 @@ export function createEndpoints(parts: Parts): Controller {
           const service = serviceNamedAs(change.key);
           return slicesOf([service], concerned(service, affectedMailboxes(change)));
         }),
-        watchingChanges(informers.reports, (change) => slicesIn(changedNamespaces(change))),
+        watchingChanges(informers.reports, (change) =>
+          areViewsChanged() ? allSlices() : slicesIn(changedNamespaces(change)),
+        ),
         watchingChanges(informers.members, (change) => {
+          if (areViewsChanged()) return allSlices();
           if (isClaimChanged(change) && informers.memberships.isFull()) return allSlices();
           if (isMemberChanged(change)) return slicesFor(change.key);
           return isDrainChanged(change.before, change.after)
@@ -125,7 +130,7 @@ export function createEndpoints(parts: Parts): Controller {
         ),
         watchingChanges(informers.profiles, (change) => {
           const members = changedMembers(change);
-          return members === "all" ? allSlices() : members.flatMap(slicesFor);
+          return areViewsChanged() || members === "all" ? allSlices() : members.flatMap(slicesFor);
         }),
         watchingChanges(informers.namespaces, (change) => {
           if (isViewNamespace(change.key)) return allSlices();
@@ -158,10 +163,15 @@ function affectedMailboxes({ before, after }: Change<FleetServiceImport>): Reado
   return new Set([...clusters].filter((it) => was?.get(it) !== is?.get(it)).map(mailboxOf));
 }
 
+/** The exported slice that has a name. */
+export function sourceOf({ sliceExports }: HubInformers, name: string): EndpointSliceExport | undefined {
+  return pickByName([...sliceExports.store.byIndex("name", name)].filter((it) => !isDeleting(it)));
+}
+
 async function reconcile(parts: Parts, key: SliceName, signal: AbortSignal): Promise<void> {
   const { client, informers } = parts;
   const candidates = [...informers.sliceExports.store.byIndex("name", key)];
-  const source = pickByName(candidates.filter((it) => !isDeleting(it)));
+  const source = sourceOf(informers, key);
   const plan = source === undefined ? undefined : decide(parts, source);
   // New copies before old ones go: a member that moves from one to the other must not be without.
   const wanted =
@@ -189,7 +199,7 @@ async function distribute(
   const { informers } = parts;
   const specs = new Map<string, EndpointSliceExportSpec>();
   const view = informers.viewOf(clusterOfMailbox(source.metadata.namespace) ?? "");
-  if (plan.isInView && hasView(informers, view)) specs.set(view, plan.spec);
+  if (plan.isInView && isViewRead(informers, view)) specs.set(view, plan.spec);
   for (const mailbox of plan.mailboxes) {
     const importer = clusterOfMailbox(mailbox) ?? "";
     const spec = isLegacyMember(informers, importer)
@@ -232,6 +242,21 @@ function labelsOf({ endpointSliceReference, ownerServiceReference }: EndpointSli
 }
 
 function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport): SlicePlan {
+  const plan = planOf(informers, slice);
+  if (plan.problem !== undefined) {
+    const cluster = clusterOfMailbox(slice.metadata.namespace);
+    deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });
+    events.record(ENDPOINT_SLICE_EXPORTS, slice, {
+      type: "Warning",
+      reason: "EndpointsRefused",
+      message: plan.problem,
+    });
+  }
+  return plan;
+}
+
+/** Where a slice goes, by what the hub knows now. */
+export function planOf(informers: HubInformers, slice: EndpointSliceExport): SlicePlan {
   const service = serviceOfSlice(slice);
   const { namespace } = slice.spec.ownerServiceReference;
   const exporters = exportersIn(informers, namespace);
@@ -244,7 +269,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
       !isDeleting(it) &&
       findExportProblem(it, exporters) === undefined,
   );
-  const plan = planSlice({
+  return planSlice({
     slice,
     isExported: exported !== undefined,
     exportTo: narrowed(exported?.spec?.exportTo, allowedIn(informers, namespace)),
@@ -256,13 +281,4 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     readsView: (it) => readsView(informers, it),
     isConnected: (it) => informers.viewOf(it) === informers.viewOf(cluster ?? ""),
   });
-  if (plan.problem !== undefined) {
-    deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });
-    events.record(ENDPOINT_SLICE_EXPORTS, slice, {
-      type: "Warning",
-      reason: "EndpointsRefused",
-      message: plan.problem,
-    });
-  }
-  return plan;
 }

@@ -62,6 +62,7 @@ import { lostIn, witnessesOf } from "./witnesses.ts";
 import { reportedStatus } from "./reported-status.ts";
 import { reportStay } from "./stay.ts";
 import { provideView, readerOf, removeFromViews, viewFor } from "./view.ts";
+import { ViewWaits } from "../view-filled.ts";
 
 export interface MembershipOptions {
   /** How long a member's lease lives without renewal. Unit: seconds. */
@@ -94,6 +95,10 @@ export function createMembership(parts: Parts): Controller {
   const isStillReading = (key: ObjectKey): boolean =>
     isIsolated(informers.members.store.get(key)) &&
     informers.internalMembers.store.get(objectKey(mailboxOf(key), key))?.spec.view !== undefined;
+  const ofCopy = (change: Change<KubeObject>): ObjectKey[] => [
+    ...ofChange(change).filter(isStillReading),
+    ...membership.views.waitingFor(change),
+  ];
   const controller = createController(
     {
       name: "membercluster",
@@ -130,9 +135,9 @@ export function createMembership(parts: Parts): Controller {
         watching(informers.blocks, ({ before, after }) =>
           [before, after].flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.spec.cluster)])),
         ),
-        // A member that is to be isolated stops reading the view once its mailbox is filled.
-        watching(informers.importedServices, (change) => ofChange(change).filter(isStillReading)),
-        watching(informers.sliceImports, (change) => ofChange(change).filter(isStillReading)),
+        // A member that is to be isolated stops reading the view once its mailbox is filled; others begin once the view is.
+        watching(informers.importedServices, ofCopy),
+        watching(informers.sliceImports, ofCopy),
       ],
     },
     deps,
@@ -155,6 +160,7 @@ class Membership {
   readonly #leases: ObservedLeases;
   /** Suspect members, and since when the hub says so. */
   readonly #suspects = new Map<string, SuspectCluster>();
+  readonly views = new ViewWaits();
   onSuspectsChange: () => void = () => {};
 
   constructor(parts: Parts) {
@@ -191,6 +197,7 @@ class Membership {
     const member = informers.members.store.get(key);
     if (member === undefined) {
       this.#leases.forget(key);
+      this.views.note(key, undefined);
       this.#setSuspect(key, false);
       await removeFromViews(this.#parts, key, signal);
       return;
@@ -275,7 +282,8 @@ class Membership {
     const { client, informers, options } = this.#parts;
     const suspects = [...this.#suspects.values()].toSorted((a, b) => byText(a.cluster, b.cluster));
     const current = this.#internalMemberOf(member);
-    const view = viewFor(informers, member, current);
+    const { view, lacking } = viewFor(informers, member, current);
+    this.views.note(keyOf(member), lacking);
     const drained = drainedMembers(informers.members.store.byIndex("drained", ""));
     const applied = await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
       current,

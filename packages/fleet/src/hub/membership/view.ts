@@ -18,6 +18,7 @@ import type { Applied, Change, KubeClient } from "@fairlead/kube/types.ts";
 import { type HubInformers } from "../informers.ts";
 import { isIsolated, isMailboxFilled, reportOf } from "../view.ts";
 import { labelsOf, subjectOf } from "./plan.ts";
+import { lackingInView } from "../view-filled.ts";
 
 /** The namespaces that members read, and their permissions in them. Only the hub writes there. */
 
@@ -71,20 +72,30 @@ export function readerOf({ before, after }: Change<RoleBinding>): ObjectKey[] {
   return cluster === undefined ? [] : [objectKey(undefined, cluster)];
 }
 
+interface NextView {
+  /** `spec.view` of a member's InternalMemberCluster. */
+  readonly view: string | undefined;
+  /** The name of an object that another view has to hold before the member may read that. */
+  readonly lacking?: string | undefined;
+}
+
 /**
- * Returns `spec.view` of a member's InternalMemberCluster. Legacy agents, which report no namespaces, do not get one.
- * A member that is isolated while it reads the view keeps it until its mailbox has everything.
+ * Legacy agents, which report no namespaces, do not get a view. A member begins to read a view when that has what its
+ * mailbox has, and a member that is isolated while it reads the view keeps it until its mailbox has everything.
  */
 export function viewFor(
   informers: HubInformers,
   member: MemberCluster,
   internalMember: InternalMemberCluster | undefined,
-): string | undefined {
+): NextView {
   const cluster = member.metadata.name;
-  if (reportOf(informers, cluster) === undefined) return undefined;
-  if (!isIsolated(member)) return informers.viewOf(cluster);
+  if (reportOf(informers, cluster) === undefined) return { view: undefined };
   const view = internalMember?.spec.view;
-  return view !== undefined && !isMailboxFilled(informers, cluster) ? view : undefined;
+  if (isIsolated(member))
+    return { view: view !== undefined && !isMailboxFilled(informers, cluster) ? view : undefined };
+  const own = informers.viewOf(cluster);
+  const lacking = view === own ? undefined : lackingInView(informers, cluster);
+  return lacking === undefined ? { view: own } : { view, lacking };
 }
 
 interface Parts {

@@ -14,12 +14,14 @@ import type { Change, Controller } from "@fairlead/kube/types.ts";
 import { affectedServices, servicesIn } from "../affected-services.ts";
 import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "../informers.ts";
 import { changedMembers, isClaimChanged } from "../memberships.ts";
+import { watchReadViews } from "../view-readers.ts";
 import { isIsolated, grantedTo } from "../view.ts";
 import { type ServicesDeps, serviceReconciler } from "./reconcile.ts";
 
 /** Exports and imports of every service. Keys are services, "namespace/name". */
 export function createServices(parts: ServicesDeps): Controller {
   const { informers, deps } = parts;
+  const areViewsChanged = watchReadViews(informers.readViews);
   return createController(
     {
       name: "serviceimport",
@@ -41,9 +43,11 @@ export function createServices(parts: ServicesDeps): Controller {
           informers.virtualIPs,
           both(({ spec: { service } }) => [serviceKey(service.namespace, service.name)]),
         ),
-        watchingChanges(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
+        watchingChanges(informers.reports, (change) =>
+          areViewsChanged() ? allServices(informers) : servicesIn(informers, changedNamespaces(change)),
+        ),
         watchingChanges(informers.members, (change) =>
-          isClaimChanged(change) && informers.memberships.isFull()
+          areViewsChanged() || (isClaimChanged(change) && informers.memberships.isFull())
             ? allServices(informers)
             : isMemberChanged(change)
               ? affectedServices(informers, change.key)
@@ -51,7 +55,7 @@ export function createServices(parts: ServicesDeps): Controller {
         ),
         watchingChanges(informers.profiles, (change) => {
           const members = changedMembers(change);
-          if (members === "all") return allServices(informers);
+          if (areViewsChanged() || members === "all") return allServices(informers);
           return members.flatMap((it) => [...affectedServices(informers, it)]);
         }),
         watchingChanges(informers.namespaces, (change) => {

@@ -37,7 +37,7 @@ import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { currentMembers, type HubInformers, serviceOfImported } from "../informers.ts";
-import { hasView, isLegacyMember, readsView } from "../view.ts";
+import { isLegacyMember, isViewRead, readsView } from "../view.ts";
 import { type Exporters, planService, sameStatus, type ServicePlan } from "./plan.ts";
 
 export interface ServicesDeps {
@@ -64,25 +64,27 @@ export function exportersIn(informers: HubInformers, namespace: string): Exporte
 export function serviceReconciler(parts: ServicesDeps) {
   return async function reconcile(key: ServiceKey, signal: AbortSignal): Promise<void> {
     const { informers } = parts;
-    const { namespace = "" } = splitKey(key);
-    const exporters = exportersIn(informers, namespace);
-    const { members } = exporters;
-    const serviceImport = informers.serviceImports.store.get(key);
-    const plan = planService({
-      ...exporters,
-      exports: [...informers.exports.store.byIndex("service", key)],
-      imports: [...informers.imports.store.byIndex("service", key)],
-      serviceImport,
-      allowed: allowedIn(informers, namespace),
-      networkOf: (cluster) => informers.viewOf(cluster),
-      isLegacy: (cluster) => isLegacyMember(informers, cluster),
-    });
+    const plan = planOf(informers, key);
     const pass = new Pass(parts, key, signal);
-    await pass.writeServiceImport(plan, serviceImport);
+    await pass.writeServiceImport(plan, informers.serviceImports.store.get(key));
     await pass.writeExportConditions(plan);
     await pass.writeImportStatuses(plan);
-    await pass.writeImportedServices(plan, members);
+    await pass.writeImportedServices(plan, currentMembers(informers));
   };
+}
+
+/** What becomes of a service, by what the hub knows now. */
+export function planOf(informers: HubInformers, key: ServiceKey): ServicePlan {
+  const { namespace = "" } = splitKey(key);
+  return planService({
+    ...exportersIn(informers, namespace),
+    exports: [...informers.exports.store.byIndex("service", key)],
+    imports: [...informers.imports.store.byIndex("service", key)],
+    serviceImport: informers.serviceImports.store.get(key),
+    allowed: allowedIn(informers, namespace),
+    networkOf: (cluster) => informers.viewOf(cluster),
+    isLegacy: (cluster) => isLegacyMember(informers, cluster),
+  });
 }
 
 type ImportedSpec = Omit<ImportedService["spec"], "service">;
@@ -294,7 +296,7 @@ class Pass {
       ...this.#vipsIn(view, spec),
     });
     for (const [view, { everyone }] of audiences)
-      if (everyone !== undefined && hasView(informers, view)) specs.set(view, shown(everyone, view));
+      if (everyone !== undefined && isViewRead(informers, view)) specs.set(view, shown(everyone, view));
     for (const member of reportersOf(informers, this.#namespace, members)) {
       const view = informers.viewOf(member);
       const { everyone, special } = audiences.get(view) ?? {};
