@@ -36,7 +36,15 @@ import {
   startProgram,
   usageOfAll,
 } from "./fleet/programs.ts";
-import { isAvailable, membersOf, observedIndex, place, type Placing, stage } from "./fleet/placements.ts";
+import {
+  isAvailable,
+  membersOf,
+  observedIndex,
+  place,
+  type Placing,
+  stage,
+  untilAvailable,
+} from "./fleet/placements.ts";
 import { until } from "./fleet/until.ts";
 import { quantile } from "./lab/lab.ts";
 import { countWrites } from "./lab/writes.ts";
@@ -87,6 +95,8 @@ export async function run(argv: readonly string[]): Promise<void> {
     const world: World = { client, placements, kubeconfig: api.kubeconfig, api: api.pids, picked, signal };
     const rawMs = await measureRaw(world);
     await measureOne(world, hub, { repeat: Number(values.repeat), rawMs });
+    // Of one alone, for small fleets.
+    if (values.placements === "0") return;
     await measureMany(world, hub, Number(values.placements));
     hub = await measureRestart(world, hub);
   } finally {
@@ -131,7 +141,7 @@ async function measureOne(
     await stage(world, `one-${at}`);
     const startedMs = systemClock.monotonic();
     await place(world, `one-${at}`);
-    await until(() => isAvailable(world, `one-${at}`), world.signal);
+    await untilAvailable(world, `one-${at}`);
     tookMs.push(systemClock.monotonic() - startedMs);
   }
   const after = await cpuOf(world, hub);

@@ -4,6 +4,7 @@ import {
   CLUSTER_RESOURCE_PLACEMENTS,
   type Placement,
 } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
+import { abortable } from "@fairlead/base/abortable.ts";
 import { CONFIG_MAPS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
@@ -53,6 +54,17 @@ export async function place({ client, signal }: Placing, name: string): Promise<
     },
     { signal },
   );
+}
+
+/** Resolves as soon as the watch says so. */
+export async function untilAvailable(placing: Placing, name: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const look = (): void => {
+    if (isAvailable(placing, name)) resolve();
+  };
+  using _subscription = placing.placements.subscribe(look);
+  look();
+  await abortable(promise, placing.signal);
 }
 
 export function isAvailable({ placements, picked }: Placing, name: string): boolean {

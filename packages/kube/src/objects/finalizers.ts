@@ -19,18 +19,25 @@ function hasFinalizer(object: KubeObject, finalizer: string): boolean {
  * @returns The object as it is now.
  * @throws {FleetError} `API_CONFLICT` if the object was modified concurrently: try again with the newer one.
  */
-export async function addFinalizer<T extends KubeObject>(
+export function addFinalizer<T extends KubeObject>(
   client: KubeClient,
   of: Resource<T>,
   object: T,
-  parts: { readonly finalizer: string } & CallOptions,
+  { finalizer, ...options }: { readonly finalizer: string } & CallOptions,
 ): Promise<T> {
-  if (hasFinalizer(object, parts.finalizer) || isDeleting(object)) return object;
-  return patchFinalizers(
-    { client, of, object },
-    [...(object.metadata.finalizers ?? []), parts.finalizer],
-    parts,
-  );
+  return addFinalizers(client, of, object, { finalizers: [finalizer], ...options });
+}
+
+/** As `addFinalizer`, for several: at most one request. */
+export async function addFinalizers<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  object: T,
+  parts: { readonly finalizers: readonly string[] } & CallOptions,
+): Promise<T> {
+  const missing = parts.finalizers.filter((it) => !hasFinalizer(object, it));
+  if (missing.length === 0 || isDeleting(object)) return object;
+  return patchFinalizers({ client, of, object }, [...(object.metadata.finalizers ?? []), ...missing], parts);
 }
 
 /** Removes a finalizer if present; otherwise sends no request. A concurrent deletion of the object is not an error. */

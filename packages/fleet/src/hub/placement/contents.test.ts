@@ -72,3 +72,12 @@ it("a snapshot that cannot be read is asked for again, and one that is larger th
   expect((await cache.read(scope, group, {})).parts).toHaveLength(1);
   expect(client.gets).toBe(3);
 });
+
+it("a snapshot that was just made is not read", async () => {
+  const client = new CountingClient();
+  const group = snapshot(client, "a", 100);
+  const cache = new ContentsCache(client);
+  cache.note(scope, group.parts);
+  expect((await cache.read(scope, group, {})).parts[0]?.resources).toHaveLength(1);
+  expect(client.gets).toBe(0);
+});

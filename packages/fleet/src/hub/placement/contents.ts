@@ -9,6 +9,7 @@ import {
 } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type { ResourceSnapshot } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { selectingKeys } from "#placement/overrides/apply.ts";
+import { isMaster } from "#placement/snapshots/resources.ts";
 import type { SnapshotPart } from "#placement/works/plan.ts";
 import { OF_PLACEMENT, placementOf, type ScopeInformers } from "./informers.ts";
 
@@ -45,8 +46,29 @@ export function findSnapshot(
   const { annotations = {}, uid = "" } = first.metadata;
   const count = Number(annotations[NUMBER_OF_RESOURCE_SNAPSHOTS_ANNOTATION] ?? "1");
   if (others.length + 1 < count) return undefined;
-  const parts = [first, ...others.toSorted((a, b) => byNaturalText(a.metadata.name, b.metadata.name))];
+  const parts = [first, ...inOrder(others)];
   return { index, parts, hash: annotations[RESOURCE_HASH_ANNOTATION] ?? uid };
+}
+
+function inOrder(parts: readonly ResourceSnapshot[]): readonly ResourceSnapshot[] {
+  return parts.toSorted((a, b) => byNaturalText(a.metadata.name, b.metadata.name));
+}
+
+function cacheKey({ name }: ScopeInformers["scope"], parts: readonly ResourceSnapshot[]): string {
+  return `${name} ${parts.map((it) => it.metadata.uid ?? keyOf(it)).join(" ")}`;
+}
+
+/** @param snapshots - The first part first. */
+function contentsOf(snapshots: readonly ResourceSnapshot[]): SnapshotContents {
+  const parts = snapshots.map(({ metadata, spec }, at) => ({
+    name: metadata.name,
+    subindex: at === 0 ? undefined : metadata.annotations?.[SUBINDEX_ANNOTATION],
+    resources: spec.selectedResources ?? [],
+  }));
+  let keys: ReadonlySet<string> | undefined;
+  const selecting = (): ReadonlySet<string> =>
+    (keys ??= new Set(parts.flatMap((it) => it.resources).flatMap(selectingKeys)));
+  return { parts, selecting };
 }
 
 interface Entry {
@@ -76,14 +98,23 @@ export class ContentsCache {
 
   /** @throws {FleetError} `API_NOT_FOUND` if a part was deleted in the meantime. */
   read({ scope }: ScopeInformers, { parts }: SnapshotGroup, options: CallOptions): Promise<SnapshotContents> {
-    const key = `${scope.name} ${parts.map((it) => it.metadata.uid ?? keyOf(it)).join(" ")}`;
+    const key = cacheKey(scope, parts);
     const present = this.#entries.get(key);
     if (present !== undefined) {
       this.#entries.delete(key);
       this.#entries.set(key, present);
       return present.contents;
     }
-    const contents = this.#load(scope.resourceSnapshots, parts, options);
+    return this.#add(key, this.#load(scope.resourceSnapshots, parts, options));
+  }
+
+  /** A snapshot was made: what the server returned need not be read. @param parts - In any order. */
+  note({ scope }: ScopeInformers, parts: readonly ResourceSnapshot[]): void {
+    const ordered = [...parts.filter(isMaster), ...inOrder(parts.filter((it) => !isMaster(it)))];
+    void this.#add(cacheKey(scope, ordered), Promise.resolve(contentsOf(ordered)));
+  }
+
+  #add(key: string, contents: Promise<SnapshotContents>): Promise<SnapshotContents> {
     const entry: Entry = { contents, length: 0 };
     this.#entries.set(key, entry);
     contents.then(
@@ -98,16 +129,7 @@ export class ContentsCache {
     parts: readonly ResourceSnapshot[],
     options: CallOptions,
   ): Promise<SnapshotContents> {
-    const read = await Promise.all(parts.map((it) => this.#client.get(of, keyOf(it), options)));
-    const contents = read.map(({ metadata, spec }, at) => ({
-      name: metadata.name,
-      subindex: at === 0 ? undefined : metadata.annotations?.[SUBINDEX_ANNOTATION],
-      resources: spec.selectedResources ?? [],
-    }));
-    let keys: ReadonlySet<string> | undefined;
-    const selecting = (): ReadonlySet<string> =>
-      (keys ??= new Set(contents.flatMap((it) => it.resources).flatMap(selectingKeys)));
-    return { parts: contents, selecting };
+    return contentsOf(await Promise.all(parts.map((it) => this.#client.get(of, keyOf(it), options))));
   }
 
   #keep(entry: Entry, { parts }: SnapshotContents): void {

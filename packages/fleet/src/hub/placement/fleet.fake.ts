@@ -31,7 +31,7 @@ import {
   type PlacementScope,
 } from "#api/placement.kubernetes-fleet.io/scopes.ts";
 
-type Create = (parts: RolloutParts) => Controller;
+type Create = (parts: RolloutParts) => Controller | readonly Controller[];
 
 /** A hub with some controllers of placements, and members that answer as the test says. */
 export class FakeFleet {
@@ -55,7 +55,7 @@ export class FakeFleet {
     const informers = createPlacementInformers(client, deps);
     const members = createInformer<MemberCluster>(client, MEMBER_CLUSTERS, {}, deps);
     const parts = createRolloutParts({ client, informers, members, deps });
-    this.#controllers = create.map((it) => it(parts));
+    this.#controllers = create.flatMap((it) => it(parts));
     for (const controller of this.#controllers) await controller.start(this.#stop.signal);
     this.#disposables = [members, ...this.#controllers];
   }

@@ -4,8 +4,10 @@ import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 export interface PaceOptions {
   /** Unit: milliseconds. */
   readonly perItemMs: number;
-  /** For no more than these there is no wait. */
+  /** For no more than these the wait is `leastMs`. */
   readonly few: number;
+  /** Unit: milliseconds. Default: 0. */
+  readonly leastMs?: number;
   readonly maxMs: number;
 }
 
@@ -29,9 +31,10 @@ export class OwnPace {
   }
   /** A pass was made, over so many items. */
   note(key: ObjectKey, items: number): void {
-    const { perItemMs, few, maxMs } = this.#options;
-    if (items <= few) this.#nextMs.delete(key);
-    else this.#nextMs.set(key, this.#clock.monotonic() + Math.min(maxMs, items * perItemMs));
+    const { perItemMs, few, leastMs = 0, maxMs } = this.#options;
+    const waitMs = items <= few ? leastMs : Math.min(maxMs, items * perItemMs);
+    if (waitMs === 0) this.#nextMs.delete(key);
+    else this.#nextMs.set(key, this.#clock.monotonic() + waitMs);
   }
   forget(key: ObjectKey): void {
     this.#nextMs.delete(key);

@@ -91,6 +91,18 @@ function controlledByOthers({ placement, prefix }: StatusInput): NewCondition {
   };
 }
 
+/** Whether the scheduler has picked clusters for this generation of the placement, and each of them has its binding. */
+export function isDecided(
+  placement: Placement,
+  policy: SchedulingPolicySnapshot | undefined,
+  bindings: readonly ResourceBinding[],
+): boolean {
+  const found = policy === undefined ? undefined : currentDecision(placement, policy);
+  if (found === undefined || found.status === "Unknown") return false;
+  const picked = (policy?.status?.targetClusters ?? []).filter((it) => it.selected);
+  return picked.length <= bindings.length;
+}
+
 /** As the scheduler says, if it speaks of this generation of the placement. */
 function scheduledCondition({ placement, prefix, policy }: StatusInput): NewCondition {
   const type = `${prefix}Scheduled`;

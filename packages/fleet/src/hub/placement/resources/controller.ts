@@ -1,8 +1,9 @@
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
-import { addFinalizer, isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { addFinalizers, isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Controller, ReconcileResult } from "@fairlead/kube/types.ts";
+import { SCHEDULER_FINALIZER } from "#api/placement.kubernetes-fleet.io/names.ts";
 import type { Placement } from "#api/placement.kubernetes-fleet.io/v1beta1/placement.ts";
 import { planPolicySnapshot } from "#placement/snapshots/policy.ts";
 import { OF_PLACEMENT, placementOf } from "../informers.ts";
@@ -33,18 +34,24 @@ export function createSnapshots(parts: SnapshotParts): Controller {
       outcomes.set(key, outcomeOf(placement, [], checked.problem));
       return;
     }
-    await addFinalizer(client, scope.placements, placement, { finalizer: finalizerOf(scope), signal });
+    // That of the scheduler as well: one write in place of two.
+    const finalizers = [finalizerOf(scope), SCHEDULER_FINALIZER];
+    await addFinalizers(client, scope.placements, placement, { finalizers, signal });
+    // First, so that the scheduler, which goes by the policy, finds the resources of the bindings that it makes.
+    const resourcesDone = snapshotResources(parts, key, placement, signal);
+    const waiting = await resourcesDone.catch(() => undefined);
+    const snapshots = [...policySnapshots.store.byIndex(OF_PLACEMENT, key)];
+    // Kinds are still being read, which has an end: what is placed first is not placed without its resources.
+    if (snapshots.length === 0 && waiting !== undefined && outcomes.get(key, placement) === undefined)
+      return waiting;
     const policy = planPolicySnapshot({
       placement,
-      snapshots: [...policySnapshots.store.byIndex(OF_PLACEMENT, key)],
+      snapshots,
       bindings: [...bindings.store.byIndex(OF_PLACEMENT, key)],
     });
     const created = policy.create === undefined ? [] : [policy.create];
-    const [, result] = await Promise.all([
-      writeSnapshots({ client, of: scope.policySnapshots, signal }, policy, created),
-      snapshotResources(parts, key, placement, signal),
-    ]);
-    return result;
+    await writeSnapshots({ client, of: scope.policySnapshots, signal }, policy, created);
+    return resourcesDone;
   };
   const controller = createController(
     {

@@ -127,7 +127,8 @@ async function write(
   });
   const created =
     plan.create === undefined ? [] : resourceSnapshots(placement, { index: plan.create, hash, objects });
-  await writeSnapshots({ client, of: of.scope.resourceSnapshots, signal }, plan, created);
+  const stored = await writeSnapshots({ client, of: of.scope.resourceSnapshots, signal }, plan, created);
+  if (stored.length > 0) parts.contents.note(of, stored);
   const made = created.at(-1)?.metadata.name;
   if (made !== undefined) parts.compared.set(key, made);
   return {

@@ -17,12 +17,16 @@ export interface SnapshotChanges<T extends KubeObject> {
   };
 }
 
-/** In an order in which no moment has two latest snapshots. */
+/**
+ * In an order in which no moment has two latest snapshots.
+ *
+ * @returns What was created, as the server has it.
+ */
 export async function writeSnapshots<T extends KubeObject>(
   at: { readonly client: KubeClient; readonly of: Resource<T>; readonly signal: AbortSignal },
   changes: SnapshotChanges<T>,
   created: readonly T[],
-): Promise<void> {
+): Promise<readonly T[]> {
   const { client, of, signal } = at;
   const by = { fieldManager: PLACEMENT_MANAGER, signal };
   const patch = (it: T, metadata: object): Promise<unknown> =>
@@ -33,13 +37,15 @@ export async function writeSnapshots<T extends KubeObject>(
     const { snapshot, labels, annotations } = changes.update;
     await patch(snapshot, { labels, annotations });
   }
+  const stored: T[] = [];
   for (const it of created) {
     try {
-      await client.create(of, it, by);
+      stored.push(await client.create(of, it, by));
     } catch (cause) {
       if (!hasCode(cause, "API_ALREADY_EXISTS")) throw cause;
       // Made a moment ago: the watch reports it soon, and the next pass counts it.
       throw new FleetError("API_CONFLICT", `${of.kind} ${keyOf(it)} exists already`, { cause });
     }
   }
+  return stored;
 }

@@ -8,11 +8,19 @@ import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
-import { PLACEMENT_MANAGER } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { PLACEMENT_MANAGER, POLICY_INDEX_LABEL } from "#api/placement.kubernetes-fleet.io/names.ts";
+import { latestOf } from "#placement/snapshots/history.ts";
+import { isDecided } from "#placement/status/status.ts";
 import { statusDigest } from "#placement/status/digest.ts";
 import type { ContentsCache } from "../contents.ts";
-import { OF_PLACEMENT, placementOf, type PlacementInformers, type WatchedPlacement } from "../informers.ts";
-import type { Outcomes } from "../resources/outcomes.ts";
+import {
+  OF_PLACEMENT,
+  placementOf,
+  type PlacementInformers,
+  type ScopeInformers,
+  type WatchedPlacement,
+} from "../informers.ts";
+import type { Outcome, Outcomes } from "../resources/outcomes.ts";
 import { scopeOf } from "../resources/parts.ts";
 import { desiredStatus, nextConditions, type OwnStatus } from "./desired.ts";
 import { StatusPace } from "./pace.ts";
@@ -94,7 +102,7 @@ class Reporting {
     const outcome = outcomes.get(key, seen);
     // Made due again as soon as the selectors of this generation are evaluated.
     if (outcome === undefined) return;
-    const waitMs = this.#pace.waitMs(key, [...of.bindings.store.byIndex(OF_PLACEMENT, key)]);
+    const waitMs = this.#waitMs(of, key, { placement: seen, outcome });
     if (waitMs > 0) return { requeueAfterMs: waitMs };
     const placement = this.#newest(key, seen);
     const desired = await desiredStatus(this.#parts, of, { key, placement, outcome }, signal);
@@ -126,6 +134,18 @@ class Reporting {
         ignoreNotFound,
       );
     return result;
+  }
+
+  #waitMs(
+    { policySnapshots, bindings: { store } }: ScopeInformers,
+    key: ObjectKey,
+    { placement, outcome }: { readonly placement: WatchedPlacement; readonly outcome: Outcome },
+  ): number {
+    const policy = latestOf([...policySnapshots.store.byIndex(OF_PLACEMENT, key)], POLICY_INDEX_LABEL);
+    const bindings = [...store.byIndex(OF_PLACEMENT, key)];
+    // Where nothing can be selected, no clusters are going to be picked.
+    const isSettled = outcome.problem !== undefined || isDecided(placement, policy, bindings);
+    return this.#pace.waitMs(key, bindings, isSettled);
   }
 
   #newest(key: ObjectKey, seen: WatchedPlacement): WatchedPlacement {

@@ -52,15 +52,15 @@ describe("the status of a placement", () => {
     "is written every 5 ms for each cluster while one %s, and at once when the last one is done",
     async (_, open) => {
       const bindings = [...done(99), open];
-      expect(pace.waitMs(KEY, bindings)).toBe(500);
+      expect(pace.waitMs(KEY, bindings, true)).toBe(500);
       await clock.advance(300);
-      expect(pace.waitMs(KEY, bindings)).toBe(200);
+      expect(pace.waitMs(KEY, bindings, true)).toBe(200);
       await clock.advance(200);
-      expect(pace.waitMs(KEY, bindings)).toBe(0);
+      expect(pace.waitMs(KEY, bindings, true)).toBe(0);
       pace.note(KEY, 100);
-      expect(pace.waitMs(KEY, bindings)).toBe(500);
+      expect(pace.waitMs(KEY, bindings, true)).toBe(500);
       await clock.advance(100);
-      expect(pace.waitMs(KEY, done(100))).toBe(0);
+      expect(pace.waitMs(KEY, done(100), true)).toBe(0);
     },
   );
   it.each([
@@ -68,35 +68,35 @@ describe("the status of a placement", () => {
     ["reported its differences", binding("app-0", ["DiffReported", "True", "AllWorkHaveDiffReported"])],
     ["is to lose the resources", binding("app-1", AVAILABLE, "Unscheduled")],
   ])("does not wait for a cluster that %s", (_, other) => {
-    expect(pace.waitMs(KEY, [...done(99), other])).toBe(0);
+    expect(pace.waitMs(KEY, [...done(99), other], true)).toBe(0);
   });
   it("is written every millisecond for each cluster, and every second for any number, by clusters that come and go", async () => {
     pace.note(KEY, 100);
-    expect(pace.waitMs(KEY, done(100))).toBe(100);
+    expect(pace.waitMs(KEY, done(100), true)).toBe(100);
     pace.note(KEY, 5000);
-    expect(pace.waitMs(KEY, done(5000))).toBe(1000);
-    expect(pace.waitMs(objectKey(undefined, "other"), done(5000))).toBe(0);
+    expect(pace.waitMs(KEY, done(5000), true)).toBe(1000);
+    expect(pace.waitMs(objectKey(undefined, "other"), done(5000), true)).toBe(0);
     pace.forget(KEY);
-    expect(pace.waitMs(KEY, done(5000))).toBe(0);
+    expect(pace.waitMs(KEY, done(5000), true)).toBe(0);
   });
   it("is written more seldom while many others are under way: a millisecond for each of their clusters, up to 10 s", async () => {
     const open = [...done(99), binding("app-1")];
     const keys = Array.from({ length: 200 }, (_, at) => objectKey(undefined, `app-${at}`));
-    for (const key of keys.slice(0, 30)) pace.waitMs(key, open);
+    for (const key of keys.slice(0, 30)) pace.waitMs(key, open, true);
     await clock.advance(500);
-    expect(pace.waitMs(KEY, done(100))).toBe(0);
+    expect(pace.waitMs(KEY, done(100), true)).toBe(0);
     const [first = KEY] = keys;
-    expect(pace.waitMs(first, open)).toBe(0);
+    expect(pace.waitMs(first, open, true)).toBe(0);
     pace.note(first, 100);
-    expect(pace.waitMs(first, open)).toBe(3000);
-    for (const key of keys) pace.waitMs(key, open);
+    expect(pace.waitMs(first, open, true)).toBe(3000);
+    for (const key of keys) pace.waitMs(key, open, true);
     pace.note(first, 100);
-    expect(pace.waitMs(first, open)).toBe(10_000);
+    expect(pace.waitMs(first, open, true)).toBe(10_000);
     for (const key of keys) pace.forget(key);
-    pace.waitMs(first, open);
+    pace.waitMs(first, open, true);
     pace.note(first, 100);
-    expect(pace.waitMs(first, open)).toBe(500);
-    expect(pace.waitMs(first, done(100))).toBe(100);
+    expect(pace.waitMs(first, open, true)).toBe(500);
+    expect(pace.waitMs(first, done(100), true)).toBe(100);
   });
   it("looks at one cluster for each change while that one has not answered", () => {
     let reads = 0;
@@ -110,17 +110,23 @@ describe("the status of a placement", () => {
     });
     const open = binding("app-0", ["Applied", "Unknown", "ApplyInProgress"]);
     const bindings = [...done(99).map((it, at) => counted(`b${at}`, it)), counted("last", open)];
-    pace.waitMs(KEY, bindings);
+    pace.waitMs(KEY, bindings, true);
     const [first, after] = [reads, 10];
-    for (let at = 0; at < after; at += 1) expect(pace.waitMs(KEY, bindings)).toBe(500);
+    for (let at = 0; at < after; at += 1) expect(pace.waitMs(KEY, bindings, true)).toBe(500);
     // Each look reads the status a few times.
     expect(first).toBeGreaterThanOrEqual(100);
     expect(reads - first).toBeLessThan(first);
-    expect(pace.waitMs(KEY, done(100))).toBe(0);
+    expect(pace.waitMs(KEY, done(100), true)).toBe(0);
   });
-  it("of up to 20 clusters is written without a wait", () => {
-    expect(pace.waitMs(KEY, [...done(19), binding("app-1")])).toBe(0);
-    pace.note(KEY, 20);
-    expect(pace.waitMs(KEY, [...done(19), binding("app-1")])).toBe(0);
+  it.each([
+    ["while one has not answered", [binding("app-0", ["Applied", "Unknown", "ApplyInProgress"])], true],
+    ["while the clusters are being picked", [], false],
+  ])("of few clusters is written every 200 ms %s, and at once when all have", async (_, open, isDecided) => {
+    expect(pace.waitMs(KEY, open, isDecided)).toBe(200);
+    await clock.advance(200);
+    expect(pace.waitMs(KEY, open, isDecided)).toBe(0);
+    pace.note(KEY, 1);
+    expect(pace.waitMs(KEY, open, isDecided)).toBe(200);
+    expect(pace.waitMs(KEY, done(1), true)).toBe(0);
   });
 });

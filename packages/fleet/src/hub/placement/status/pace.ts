@@ -7,8 +7,11 @@ import { OwnPace, PaceUnderWay } from "../pace.ts";
 
 /** Of all writes, by clusters: a status is as large as they are many. */
 const LEAST = { perItemMs: 1, few: 20, maxMs: 1000 };
-/** Of writes while a rollout is under way, by its clusters: each of them changes the status several times. */
-const UNDER_WAY = { perItemMs: 5, few: 20, maxMs: 2000 };
+/**
+ * Of writes while a rollout is under way, by its clusters: each of them changes the status several times. On few clusters it is mostly
+ * over before a person has looked, and then the status is written once.
+ */
+const UNDER_WAY = { perItemMs: 5, few: 40, leastMs: 200, maxMs: 2000 };
 /** And by the clusters of all rollouts that are: together they take a small share of what the API server can do. */
 const ALL_UNDER_WAY = { perItemMs: 1, few: 1000, maxMs: 10_000 };
 
@@ -27,10 +30,14 @@ export class StatusPace {
     this.#underWay = new PaceUnderWay(clock, UNDER_WAY, ALL_UNDER_WAY);
   }
 
-  /** How much longer to wait before the next write. Unit: milliseconds. */
-  waitMs(key: ObjectKey, bindings: readonly ResourceBinding[]): number {
+  /**
+   * How much longer to wait before the next write. Unit: milliseconds.
+   *
+   * @param isDecided - Whether the bindings are those of the clusters that are picked for the placement as it is now.
+   */
+  waitMs(key: ObjectKey, bindings: readonly ResourceBinding[], isDecided: boolean): number {
     const leastMs = this.#least.waitMs(key);
-    if (this.#isUnderWay(key, bindings))
+    if (!isDecided || this.#isUnderWay(key, bindings))
       return Math.max(leastMs, this.#underWay.waitMs(key, bindings.length));
     this.#underWay.close(key);
     return leastMs;
