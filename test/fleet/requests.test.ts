@@ -1,7 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { HUB_CORE_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
-import { CLUSTER_PROFILE_CRD } from "@fairlead/fleet/api/multicluster.x-k8s.io/cluster-profiles.ts";
-import { PUBLISHED_PLACEMENT_CRDS } from "@fairlead/fleet/api/placement.kubernetes-fleet.io/crds.ts";
+import { MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { MULTI_CLUSTER_SERVICES } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -44,12 +42,11 @@ async function restarted(program: Restartable | undefined, log: AccessLog | unde
 const SLACK = 5;
 
 describe("on a fleet that is as it was", () => {
-  it("a hub that starts reads each definition once, watches of placements only what users make, and writes no definition or policy", async () => {
-    const watches = 39;
+  it("a hub that starts reads all definitions at once, watches of placements and updates only what users make, and writes no definition or policy", async () => {
+    const watches = 36;
     const asked = await restarted(fleet.hubProgram, fleet.hub.asked, watches);
-    const definitions = HUB_CORE_CRDS.length + PUBLISHED_PLACEMENT_CRDS.length + [CLUSTER_PROFILE_CRD].length;
-    // Policies and their bindings, the webhooks of KubeFleet, and one look at each of 11 kinds for an object.
-    expect(asked.reads).toBeLessThanOrEqual(definitions + 4 + 11 + SLACK);
+    // The definitions, policies and their bindings, the webhooks of KubeFleet, and one look at each of 4 kinds for what is left.
+    expect(asked.reads).toBeLessThanOrEqual(1 + 4 + 4 + SLACK);
     expect(asked.watches).toBeLessThanOrEqual(watches + SLACK);
     expect(asked.definitions).toBe(0);
   });

@@ -1,7 +1,7 @@
 import { MEMBER_LEASE_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { HUB_CORE_CRDS, HUB_NET_CRDS } from "#api/crds.ts";
-import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
+import { awaitCrds, listCrds, type PresentCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createEventRecorder, type EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
@@ -9,7 +9,7 @@ import { createEndpoints } from "./endpoints/controller.ts";
 import { createFleetGauges } from "./fleet-gauges.ts";
 import { createIdentities } from "./identities/controller.ts";
 import { createIdentity } from "./identity/reconcile.ts";
-import { createHubInformers, type HubInformers, neededInformers } from "./informers.ts";
+import { createHubInformers, type HubInformers, informersOfUpdates, neededInformers } from "./informers.ts";
 import { createForcedCleanup } from "./membership/forced-cleanup.ts";
 import { LeaseTracker } from "./membership/leases.ts";
 import { createMesh } from "./mesh/reconcile.ts";
@@ -20,9 +20,9 @@ import type { SelectingOptions } from "./placement/selecting.ts";
 import { startPlacement } from "./placement/placement.ts";
 import { createServices } from "./services/controller.ts";
 import { createRunNamespaces } from "./services/run-namespaces.ts";
-import { createUpgradeProfiles } from "./updates/clusters/profiles.ts";
-import { createUpdateRuns } from "./updates/clusters/reconcile.ts";
-import { createTrafficManager, type TrafficManagerOptions } from "./traffic-manager/controller.ts";
+import { startUpdates } from "./updates/clusters/start.ts";
+import type { TrafficManagerOptions } from "./traffic-manager/controller.ts";
+import { startTrafficManager } from "./traffic-manager/start.ts";
 
 export interface Hub extends AsyncDisposable {
   readonly informers: HubInformers;
@@ -73,7 +73,9 @@ export async function startHub(
   const { areMembersByNamespace = false, isBesideOthers = false, placement = false } = options;
   const { hasPolicies = isBesideOthers || areMembersByNamespace } = options;
   const crds = isBesideOthers ? HUB_NET_CRDS : HUB_CORE_CRDS;
-  await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
+  // What places resources may read all definitions.
+  const present = placement && !isBesideOthers ? await listCrds(client, signal) : undefined;
+  await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY, present }, deps, signal);
   // The policies read the owner of a mailbox from its labels, which only the creator of mailboxes sets.
   if (!hasPolicies) await installPolicies(client, deps.log, signal);
   await using stack = new AsyncDisposableStack();
@@ -88,17 +90,13 @@ export async function startHub(
   const leases = new LeaseTracker();
   stack.use(client.onReachable(() => leases.forgive(deps.clock.monotonic())));
   stack.use(createFleetGauges(informers, leases, deps));
-  const controllers = createControllers({ client, informers, events, deps }, leases, options);
+  const parts = { client, informers, events, deps };
+  const controllers = createControllers(parts, leases, options);
   for (const controller of controllers) {
     stack.use(controller);
     await controller.start(signal);
   }
-  if (placement && !isBesideOthers) {
-    const { selecting, configMapEnvelopes } = options;
-    stack.use(
-      startPlacement({ client, hub: informers, events, deps, selecting, configMapEnvelopes }, signal),
-    );
-  }
+  stack.use(startOnDemand(parts, options, present, signal));
   const held = stack.move();
   return { informers, controllers, [Symbol.asyncDispose]: () => held.disposeAsync() };
 }
@@ -110,10 +108,30 @@ interface Parts {
   readonly deps: RuntimeDeps;
 }
 
+/** What begins with the first object that it is for. */
+function startOnDemand(
+  parts: Parts,
+  options: HubOptions,
+  present: PresentCrds | undefined,
+  signal: AbortSignal,
+): AsyncDisposable {
+  const { trafficManager, compileRule, selecting, configMapEnvelopes } = options;
+  const stack = new AsyncDisposableStack();
+  if (trafficManager !== undefined) stack.use(startTrafficManager(parts, trafficManager, signal));
+  if (options.isBesideOthers === true) return stack;
+  for (const it of informersOfUpdates(parts.informers)) stack.use(it);
+  stack.use(startUpdates({ ...parts, compile: compileRule }, signal));
+  if (options.placement === true)
+    stack.use(
+      startPlacement({ ...parts, hub: parts.informers, selecting, configMapEnvelopes }, present, signal),
+    );
+  return stack;
+}
+
 function createControllers(
   parts: Parts,
   leases: LeaseTracker,
-  { trafficManager, compileRule, isBesideOthers = false, ...given }: HubOptions,
+  { isBesideOthers = false, ...given }: HubOptions,
 ): readonly Controller[] {
   const options: MembershipOptions = { ...HUB_DEFAULTS, ...given };
   return [
@@ -124,14 +142,9 @@ function createControllers(
           createIdentity(parts),
           createMesh({ ...parts, servers: options.servers }),
           createIdentities(parts),
-          createUpdateRuns({ ...parts, compile: compileRule }),
-          createUpgradeProfiles(parts),
         ]),
     createServices(parts),
     createRunNamespaces(parts),
     createEndpoints(parts),
-    ...(trafficManager === undefined
-      ? []
-      : [createTrafficManager(parts, trafficManager(parts.client, parts.deps))]),
   ];
 }

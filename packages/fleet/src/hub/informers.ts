@@ -185,13 +185,14 @@ const OF_MEMBERSHIP: ReadonlySet<string> = new Set<keyof HubInformers>([
   "relays",
   "identitySlices",
   "identityDemands",
-  "updateRuns",
-  "updateStrategies",
-  "updateGates",
-  "upgradeProfiles",
-  "releaseCatalogs",
   "clusterUpgrades",
 ]);
+
+/** What update runs read, which begin with the first of them. */
+export function informersOfUpdates(all: UpdateInformers): readonly Informer<KubeObject>[] {
+  const { updateRuns, updateStrategies, updateGates, upgradeProfiles, releaseCatalogs } = all;
+  return [updateRuns, updateStrategies, updateGates, upgradeProfiles, releaseCatalogs];
+}
 
 /** Those that are read by what runs. All others must not be started: their kinds need not be there, nor be allowed. */
 export function neededInformers(
@@ -200,8 +201,9 @@ export function neededInformers(
 ): readonly Informer<KubeObject>[] {
   const { areMembersByMailbox: _rule, viewOf: _views, memberships: _memberships, ...others } = all;
   const { readViews: _readViews, ...informers } = others;
+  const later = new Set(informersOfUpdates(all));
   const needed = Object.entries(informers).filter(([name]) => !(isBesideOthers && OF_MEMBERSHIP.has(name)));
-  return needed.map(([, informer]) => informer);
+  return needed.map(([, informer]) => informer).filter((it) => !later.has(it));
 }
 
 /** Members that belong to the fleet, as things are when it is asked: those that are leaving do no longer. */

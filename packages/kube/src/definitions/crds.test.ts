@@ -7,7 +7,7 @@ import { noMetrics } from "@fairlead/base/metrics.none.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FakeKubeClient } from "#client/client.fake.ts";
-import { installCrds, installMissingCrds } from "./crds.ts";
+import { awaitCrds, installCrds, installMissingCrds, listCrds } from "./crds.ts";
 
 const crd = (plural: string): CustomResourceDefinition => ({
   metadata: { name: `${plural}.example.com` },
@@ -160,5 +160,35 @@ describe("installing CustomResourceDefinitions", () => {
       code: "TIMED_OUT",
       message: "the API server does not serve others.example.com after 5000 ms",
     });
+  });
+});
+
+describe("reading all CustomResourceDefinitions at once", () => {
+  it("takes one request for all that a program waits for, and those that are missing are installed", async () => {
+    const { clock, client, deps, install, serve } = setUp();
+    const installing = install(crd("things"));
+    await clock.advance(10);
+    await serve("things");
+    await installing;
+    const { signal } = new AbortController();
+    client.reads.length = 0;
+    const present = await listCrds(client, signal);
+    const options = { fieldManager: "test", remedy: "", present };
+    await awaitCrds(client, { ...options, crds: [crd("things")] }, deps, signal);
+    expect(client.reads.map((it) => it.verb)).toEqual(["list"]);
+    const waiting = awaitCrds(client, { ...options, crds: [crd("things"), crd("others")] }, deps, signal);
+    await clock.advance(10);
+    await serve("others");
+    await waiting;
+  });
+
+  it("is left to reads by name where it is forbidden, or where other programs have many", async () => {
+    const { client } = setUp();
+    const { signal } = new AbortController();
+    client.refuseReads = new FleetError("API_FORBIDDEN", "not allowed");
+    expect(await listCrds(client, signal)).toBeUndefined();
+    client.refuseReads = undefined;
+    client.seed(CUSTOM_RESOURCE_DEFINITIONS, ...Array.from({ length: 151 }, (_, at) => crd(`kind${at}`)));
+    expect(await listCrds(client, signal)).toBeUndefined();
   });
 });

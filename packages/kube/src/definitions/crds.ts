@@ -80,12 +80,17 @@ export async function installMissingCrds(
  */
 export async function awaitCrds(
   client: KubeClient,
-  options: Omit<InstallCrdsOptions, "timeoutMs"> & { readonly remedy: string },
+  options: Omit<InstallCrdsOptions, "timeoutMs"> & {
+    readonly remedy: string;
+    /** As `listCrds` returned it a moment ago. Undefined: they are read one by one. */
+    readonly present?: PresentCrds | undefined;
+  },
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<void> {
-  const { crds, fieldManager, remedy } = options;
-  await using definitions = await Definitions.read(client, { crds, fieldManager }, deps, signal);
+  const { remedy, ...read } = options;
+  const { crds } = read;
+  await using definitions = await Definitions.read(client, read, deps, signal);
   const missing = definitions.pending(isUsable);
   try {
     await definitions.apply(
@@ -99,6 +104,27 @@ export async function awaitCrds(
     });
   }
   await definitions.until(isUsable, signal);
+}
+
+/** All definitions of a server, by name. */
+export type PresentCrds = ReadonlyMap<string, CustomResourceDefinition>;
+
+/** More than these are those of other programs, of which nothing is needed: Fairlead and KubeFleet together have some 60. */
+const MAX_LISTED = 150;
+
+/**
+ * Reads all definitions in one request, for programs that need many and may read all. Undefined where they may not, or the server has so
+ * many that those of other programs cost more than the requests.
+ */
+export async function listCrds(client: KubeClient, signal: AbortSignal): Promise<PresentCrds | undefined> {
+  try {
+    const { items, metadata } = await client.list(CUSTOM_RESOURCE_DEFINITIONS, { limit: MAX_LISTED, signal });
+    if ((metadata.continue ?? "") !== "") return undefined;
+    return new Map(items.map((it) => [it.metadata.name, it]));
+  } catch (error) {
+    if (hasCode(error, "API_FORBIDDEN")) return undefined;
+    throw error;
+  }
 }
 
 /** Names of the definitions that the server does not serve, or lacks fields of. */
@@ -144,8 +170,8 @@ function knows(present: JsonSchema | undefined, wanted: JsonSchema | undefined):
 const AT_ONCE = 4;
 
 /**
- * Definitions as the server has them, each read by its name: readable for those who may read no others. Those that cannot
- * be read are watched, and while it waits, those that it waits for.
+ * Definitions as the server has them, unless it is given them each read by its name: readable for those who may read no others. Those
+ * that cannot be read are watched, and while it waits, those that it waits for.
  */
 class Definitions implements AsyncDisposable {
   readonly #client: KubeClient;
@@ -172,22 +198,33 @@ class Definitions implements AsyncDisposable {
 
   static async read(
     client: KubeClient,
-    options: { readonly crds: readonly CustomResourceDefinition[]; readonly fieldManager: string },
+    options: {
+      readonly crds: readonly CustomResourceDefinition[];
+      readonly fieldManager: string;
+      readonly present?: PresentCrds | undefined;
+    },
     deps: RuntimeDeps,
     signal: AbortSignal,
   ): Promise<Definitions> {
+    const { crds, present } = options;
     await using stack = new AsyncDisposableStack();
     const definitions = stack.use(new Definitions(client, options, deps));
-    await inParallel(options.crds, AT_ONCE, ({ metadata: { name } }) => definitions.#read(name, signal));
+    if (present === undefined)
+      await inParallel(crds, AT_ONCE, ({ metadata: { name } }) => definitions.#read(name, signal));
+    else for (const it of crds) definitions.#take(present.get(it.metadata.name));
     await Promise.all([...definitions.#informers.values()].map((it) => it.synced(signal)));
     stack.move();
     return definitions;
   }
 
+  #take(present: CustomResourceDefinition | undefined): void {
+    if (present !== undefined) this.#known.set(present.metadata.name, present);
+  }
+
   async #read(name: string, signal: AbortSignal): Promise<void> {
     try {
       const { items } = await this.#client.list(CUSTOM_RESOURCE_DEFINITIONS, { ...onlyNamed(name), signal });
-      for (const it of items) this.#known.set(name, it);
+      for (const it of items) this.#take(it);
     } catch {
       signal.throwIfAborted();
       // It tries again until it may read, and says why it cannot.

@@ -37,11 +37,17 @@ it("watches the metadata of empty kinds until one has an object, and then none o
 it.each([
   ["an awaited kind", CONFIG_MAPS],
   ["a kind whose objects are left of others", NAMESPACES],
-])("opens no watch where %s has an object", async (_, of) => {
+])("resolves where %s has an object, after one request for each kind", async (_, of) => {
   await client.create(of, { metadata: of === NAMESPACES ? { name: "one" } : metadata });
-  const watch = vi.spyOn(client, "watch");
+  const [watch, list] = [vi.spyOn(client, "watch"), vi.spyOn(client, "list")];
   await untilFirstObject(client, KINDS, deps, stop.signal);
-  expect(watch).not.toHaveBeenCalled();
+  expect(watch).toHaveBeenCalledTimes(KINDS.awaited.length);
+  expect(list).toHaveBeenCalledTimes(KINDS.left.length);
+});
+
+it("rejects where a kind whose objects are left of others cannot be read", async () => {
+  vi.spyOn(client, "list").mockRejectedValue(new Error("no answer"));
+  await expect(untilFirstObject(client, KINDS, deps, stop.signal)).rejects.toThrow("no answer");
 });
 
 it("rejects when it is stopped", async () => {

@@ -14,8 +14,8 @@ export interface FirstObject {
 }
 
 /**
- * Resolves when one of the kinds has an object: what works on them needs no cache of its own before. Each kind costs one request, and while
- * all are empty a watch for metadata. A kind that is not served has no objects.
+ * Resolves when one of the kinds has an object: what works on them needs no cache of its own before. Each kind costs one request: a watch
+ * for metadata, or a list of at most one object. A kind that is not served, or may not be read, has no objects.
  */
 export async function untilFirstObject(
   client: KubeClient,
@@ -23,8 +23,6 @@ export async function untilFirstObject(
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<void> {
-  const present = await Promise.all([...awaited, ...left].map((it) => hasObject(client, it, signal)));
-  if (present.includes(true)) return;
   await using stack = new AsyncDisposableStack();
   const found = Promise.withResolvers<void>();
   for (const of of awaited) {
@@ -38,6 +36,10 @@ export async function untilFirstObject(
     );
     informer.start(signal);
   }
+  const looks = left.map(async (it) => {
+    if (await hasObject(client, it, signal)) found.resolve();
+  });
+  Promise.all(looks).catch(found.reject);
   await abortable(found.promise, signal);
 }
 
@@ -46,7 +48,7 @@ async function hasObject(client: KubeClient, of: Resource, signal: AbortSignal):
     const { items } = await client.list(of, { limit: 1, returns: "metadata", signal });
     return items.length > 0;
   } catch (error) {
-    if (hasCode(error, "API_NOT_FOUND")) return false;
+    if (hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN")) return false;
     throw error;
   }
 }

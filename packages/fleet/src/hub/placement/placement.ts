@@ -8,16 +8,15 @@ import {
 } from "#api/placement.kubernetes-fleet.io/v1beta1/overrides.ts";
 import { WORKS } from "#api/placement.kubernetes-fleet.io/v1beta1/work.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
-import { delay } from "@fairlead/base/clock.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import { messageOf } from "@fairlead/base/errors.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
+import { awaitCrds, type PresentCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { untilFirstObject } from "@fairlead/kube/informer/first-object.ts";
 import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
+import { keepRunning } from "../keep-running.ts";
 import { createClusterProfiles } from "../membership/cluster-profiles.ts";
 import { createPlacementInformers, type PlacementInformers } from "./informers.ts";
 import { createEvictions } from "./evictions/controller.ts";
@@ -71,9 +70,6 @@ function createControllers(parts: PlacementParts, stack: AsyncDisposableStack): 
   ];
 }
 
-/** Between two attempts, growing. Unit: milliseconds. */
-const RETRY_MS = { min: 1000, max: 60_000 };
-
 /** The kinds that users make objects of, and those that what they made may have left: all others follow from them. */
 const USED_BY = {
   awaited: [
@@ -90,37 +86,32 @@ const REMEDY =
 /**
  * Runs the controllers of placements until disposed. Nothing else of the hub waits for them: a hub without their kinds or
  * permissions connects services all the same.
+ *
+ * @param definitions - As the server has them now. Undefined: they are read.
  */
 export function startPlacement(
   parts: Omit<PlacementParts, "informers">,
+  definitions: PresentCrds | undefined,
   signal: AbortSignal,
 ): AsyncDisposable {
-  const stop = new AbortController();
-  const running = keepRunning(parts, AbortSignal.any([signal, stop.signal]));
-  return {
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      await running;
-    },
+  let present = definitions;
+  const once = (running: AbortSignal): Promise<void> => {
+    const read = present;
+    // What was read before the first attempt is old at the next one.
+    present = undefined;
+    return run(parts, read, running);
   };
+  return keepRunning("the controllers of placements", once, parts.deps, signal);
 }
 
-async function keepRunning(parts: Omit<PlacementParts, "informers">, signal: AbortSignal): Promise<void> {
-  const { clock, log } = parts.deps;
-  for (let retryMs = RETRY_MS.min; !signal.aborted; retryMs = Math.min(RETRY_MS.max, retryMs * 2))
-    try {
-      await run(parts, signal);
-    } catch (error) {
-      if (signal.aborted) return;
-      log.error("the controllers of placements failed, retrying", { error: messageOf(error) });
-      await delay(clock, retryMs, signal).catch(() => {});
-    }
-}
-
-async function run(parts: Omit<PlacementParts, "informers">, signal: AbortSignal): Promise<void> {
+async function run(
+  parts: Omit<PlacementParts, "informers">,
+  present: PresentCrds | undefined,
+  signal: AbortSignal,
+): Promise<void> {
   const { client, deps } = parts;
   const crds = [...PUBLISHED_PLACEMENT_CRDS, CLUSTER_PROFILE_CRD];
-  await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
+  await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY, present }, deps, signal);
   await using stack = new AsyncDisposableStack();
   const profiles = stack.use(createClusterProfiles({ client, members: parts.hub.members, deps }));
   await profiles.start(signal);

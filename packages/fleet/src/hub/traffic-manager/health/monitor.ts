@@ -3,6 +3,7 @@ import type { EndpointHealth } from "#api/networking.fleet.azure.com/v1beta1/tra
 import { delay } from "@fairlead/base/clock.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { CounterMetric } from "@fairlead/base/metrics.ts";
 import type { Monitor } from "../profile.ts";
 import type { Check } from "./checks.ts";
 
@@ -50,11 +51,7 @@ export class HealthMonitor implements AsyncDisposable {
     this.#check = check;
     this.#onChange = onChange;
     this.#deps = deps;
-    const total = deps.metrics.counter({
-      name: "fairlead_traffic_manager_checks_total",
-      help: "Checks of endpoints behind TrafficManagerProfiles, by result.",
-      labels: ["result"],
-    });
+    const total = createCheckCounter(deps);
     this.#counts = (result) => total.add({ result });
   }
 
@@ -163,4 +160,12 @@ export class HealthMonitor implements AsyncDisposable {
       else next();
     }
   }
+}
+
+export function createCheckCounter({ metrics }: RuntimeDeps): CounterMetric {
+  return metrics.counter({
+    name: "fairlead_traffic_manager_checks_total",
+    help: "Checks of endpoints behind TrafficManagerProfiles, by result.",
+    labels: ["result"],
+  });
 }
