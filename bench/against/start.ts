@@ -7,11 +7,16 @@ import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { type Program, startProgram } from "../fleet/programs.ts";
 import type { Checkout } from "./checkout.ts";
 import type { Figures } from "./figures.ts";
+import { startExporter } from "./hub-change.ts";
 import { cpuOf, pssOf } from "./usage.ts";
 
 /** Time for the work of a hub after it is ready. Unit: milliseconds. */
 const SETTLE_MS = 4000;
 const REST_MS = 10_000;
+const QUICK_SETTLE_MS = 2000;
+const QUICK_RUN_MS = 60_000;
+const WARM_UP_CHANGES = 100;
+const CHANGES = 200;
 
 interface World {
   readonly folder: string;
@@ -28,6 +33,34 @@ export async function measureStart({ folder }: Checkout): Promise<Figures> {
     figures.set("API server: PSS MiB", pssOf(pids));
     for (const which of ["first", "second"])
       for (const [name, value] of await measureHub(world)) figures.set(`hub, ${which} start, ${name}`, value);
+  });
+  return figures;
+}
+
+/** The same in a few seconds, without the time at rest, and what a change costs. */
+export async function measureQuickly(folder: string): Promise<Figures> {
+  const signal = AbortSignal.timeout(QUICK_RUN_MS);
+  const figures = new Map<string, number>();
+  await withServer(folder, [], async (world) => {
+    const server = [world.api.pid];
+    figures.set("API server, until it is ready: CPU ms", cpuOf(server));
+    for (const which of ["first", "second"]) {
+      const before = cpuOf(server);
+      await using hub = await startHub(world);
+      const own = [hub.pid];
+      await settle(QUICK_SETTLE_MS);
+      figures.set(`hub, ${which} start: CPU ms`, cpuOf(own));
+      figures.set(`hub, ${which} start: CPU ms of its API server`, cpuOf(server) - before);
+      figures.set(`hub, ${which} start: PSS MiB`, pssOf(own));
+      figures.set(`hub, ${which} start: PSS MiB of its API server`, pssOf(server));
+      if (which === "first") continue;
+      await using exporter = await startExporter(world.kubeconfig, signal);
+      await exporter.change(WARM_UP_CHANGES);
+      const [ownMs, serverMs] = [cpuOf(own), cpuOf(server)];
+      await exporter.change(CHANGES);
+      figures.set("a change of endpoints: CPU ms of the hub", (cpuOf(own) - ownMs) / CHANGES);
+      figures.set("a change of endpoints: CPU ms of its API server", (cpuOf(server) - serverMs) / CHANGES);
+    }
   });
   return figures;
 }
