@@ -90,8 +90,7 @@ describeOnKernel("packets", () => {
     }, TIMEOUT_MS);
     afterAll(() => lab?.[Symbol.asyncDispose]());
 
-    // Smaller links under tunnels: parallel-network.test.ts follows one that shrinks, which takes seconds in which large packets are lost.
-    it.each(topology === "flat" ? [1500, 1492, 1460, 1420, 1400, 1380, 1360] : [1500, 1492])(
+    it.each([1500, 1492, 1460, 1420, 1400, 1380, 1360])(
       "of every size arrive whole over a link of %d bytes, also where fragments of UDP are dropped",
       { timeout: TIMEOUT_MS },
       async (mtu) => {
