@@ -35,6 +35,10 @@ export const EXPLAINED: readonly Explanation[] = [
     reason: "Integers beyond 64 bits are refused",
     status: /cannot unmarshal number|cannot convert int64|quantities must match/,
   },
+  {
+    reason: "Values of another type have no unknown fields",
+    lines: [/ \/apis\/\$id\.example\.com\/.*: headers(\.Warning(\[\d+\])?)?: .*unknown field/],
+  },
   { reason: "Applies that end the connection are answered", status: /: status: 0 -> [2-5]/ },
   {
     reason: "The data of a ControllerRevision is merged",
