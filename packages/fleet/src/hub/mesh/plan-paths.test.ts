@@ -18,5 +18,6 @@ describe("the pairs of members without a path", () => {
     expect(all).toHaveLength(15);
     expect(describePairs(all)).toMatch(/^no path between m0 and m1, .* and 5 more; see/);
     expect(unreachedFrom("m1", all)).toEqual(["m0", "m2", "m3", "m4", "m5"]);
+    expect(describePairs(pairsWithoutPath(names.toReversed(), () => new Set()))).toBe(describePairs(all));
   });
 });

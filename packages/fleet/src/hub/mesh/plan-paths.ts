@@ -1,5 +1,6 @@
 /** Which members of a parallel network have no path to each other. Pure. */
 
+import { byNaturalText } from "@fairlead/base/text.ts";
 import { listed } from "./plan-addresses.ts";
 
 /** Two members, in the order in which they were given. */
@@ -29,6 +30,8 @@ export function unreachedFrom(cluster: string, unconnected: readonly Pair[]): re
   return unconnected.flatMap(([a, b]) => (a === cluster ? [b] : b === cluster ? [a] : []));
 }
 
+/** By name: members that joined at once have no order. */
 export function describePairs(unconnected: readonly Pair[]): string {
-  return `no path between ${listed(unconnected.map((it) => it.join(" and ")))}; see "fairlead status --paths"`;
+  const pairs = unconnected.map((it) => it.toSorted(byNaturalText).join(" and ")).toSorted(byNaturalText);
+  return `no path between ${listed(pairs)}; see "fairlead status --paths"`;
 }

@@ -11,7 +11,7 @@ import {
 import type { AddressPlan } from "#domain/address-plan.ts";
 import type { Selected } from "#domain/mesh-members.ts";
 import { isVersion } from "#api/fairlead.dev/node-agents.ts";
-import { byText } from "@fairlead/base/text.ts";
+import { byNaturalText, byText } from "@fairlead/base/text.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { type PinOf, planNodeAgents } from "./plan-node-agents.ts";
 import type { Epoch } from "./plan-epoch.ts";
@@ -142,7 +142,7 @@ function describeTransitions(blocks: AddressesPlan["blocks"]): string {
   return Object.entries(PHASES)
     .flatMap(([phase, what]) => {
       const names = blocks.filter((it) => it.transition?.phase === phase).map((it) => it.cluster);
-      return names.length === 0 ? [] : [`${listed(names)} ${what}`];
+      return names.length === 0 ? [] : [`${listed(names.toSorted(byNaturalText))} ${what}`];
     })
     .join("; ");
 }
