@@ -1,7 +1,7 @@
 /**
- * What a hub and its API server cost at their start, in memory and for a change, next to what they cost at an earlier commit. In a few seconds, and
- * without that commit: its figures are recorded as multiples of what a bare Node process takes on the same machine, and so are the ones of now.
- * Says what it found and asserts nothing.
+ * The cost of a hub and its API server at their start, in memory and for a change, next to that of an earlier commit. It takes a few seconds, and
+ * needs no build of that commit: its figures are recorded as multiples of what a bare Node process takes on the same machine, and so are the ones of now.
+ * It fails if it cannot measure, and asserts no figure.
  *
  *   npm run bench -- quick [--record COMMIT] [--rounds 3]
  */
@@ -17,7 +17,7 @@ import { quantile } from "./lab/lab.ts";
 
 const RECORDED = new URL("results/quick.json", import.meta.url);
 
-/** As multiples of a bare Node process. */
+/** Figures are multiples of a bare Node process. */
 interface Recorded {
   readonly commit: string;
   readonly at: string;
@@ -46,20 +46,16 @@ export async function run(argv: readonly string[]): Promise<void> {
 }
 
 async function show(): Promise<void> {
-  try {
-    const { figures, multiples } = await measureAsMultiples(OWN.folder);
-    const recorded = JSON.parse(await readFile(RECORDED, "utf8")) as Recorded;
-    const rows = [...figures].map(([name, value]) => {
-      const [now, before] = [multiples.get(name) ?? NaN, recorded.figures[name] ?? NaN];
-      return [name, value.toFixed(1), now.toFixed(2), before.toFixed(2), (now / before).toFixed(2)];
-    });
-    const heads = ["MEASURED ONCE", "NOW", "IN BARE NODES", recorded.commit, "NOW / THEN"];
-    const columns = heads.map((head, at) => ({ head, cell: (row: string[]) => row[at] ?? "" }));
-    console.log(`${loadNow()}; ${recorded.commit} was recorded with ${recorded.load}`);
-    console.log(renderTable(columns, rows));
-  } catch (error) {
-    console.log("the costs of a hub could not be measured:", error);
-  }
+  const { figures, multiples } = await measureAsMultiples(OWN.folder);
+  const recorded = JSON.parse(await readFile(RECORDED, "utf8")) as Recorded;
+  const rows = [...figures].map(([name, value]) => {
+    const [now, before] = [multiples.get(name) ?? NaN, recorded.figures[name] ?? NaN];
+    return [name, value.toFixed(1), now.toFixed(2), before.toFixed(2), (now / before).toFixed(2)];
+  });
+  const heads = ["MEASURED ONCE", "NOW", "IN BARE NODES", recorded.commit, "NOW / THEN"];
+  const columns = heads.map((head, at) => ({ head, cell: (row: string[]) => row[at] ?? "" }));
+  console.log(`${loadNow()}; ${recorded.commit} was recorded with ${recorded.load}`);
+  console.log(renderTable(columns, rows));
 }
 
 async function measureAsMultiples(

@@ -1,9 +1,9 @@
-/** What a machine takes for Node alone: programs cannot cost less, and what they cost is a multiple of it that two machines have in common. */
+/** The cost of Node alone on a machine: programs cannot cost less, and their cost as a multiple of it can be compared between machines. */
 
 import { once } from "node:events";
 import { start } from "@fairlead/base/exec.ts";
 import type { Readable } from "node:stream";
-import { cpuOf, pssOf } from "./usage.ts";
+import { pssOf } from "./usage.ts";
 
 export interface BareNode {
   /** Until it runs its first line. Unit: milliseconds. */
@@ -12,9 +12,10 @@ export interface BareNode {
   readonly pss: number;
 }
 
-/** The kernel counts in steps of 10 ms: one start is four of them. */
 const STARTS = 5;
-const PROGRAM = "process.stdout.write('.'); setTimeout(() => {}, 60_000)";
+/** Says what it has used itself: the kernel shows others steps of 10 ms, of which a start is only some four. */
+const PROGRAM =
+  "const { user, system } = process.cpuUsage(); process.stdout.write(String(user + system)); setTimeout(() => {}, 60_000)";
 
 /** The mean of a few starts, one after another. */
 export async function measureBareNode(): Promise<BareNode> {
@@ -23,8 +24,8 @@ export async function measureBareNode(): Promise<BareNode> {
   for (let at = 0; at < STARTS; at += 1) {
     const child = start(process.execPath, ["-e", PROGRAM], { stdio: ["ignore", "pipe", "inherit"] });
     const ended = once(child, "exit");
-    await once(child.stdout as Readable, "data");
-    cpuMs += cpuOf([child.pid ?? 0]) / STARTS;
+    const [microseconds] = (await once(child.stdout as Readable, "data")) as [Buffer];
+    cpuMs += Number(microseconds) / 1000 / STARTS;
     pss += pssOf([child.pid ?? 0]) / STARTS;
     child.kill("SIGKILL");
     await ended;

@@ -67,7 +67,7 @@ afterAll(async () => {
   if (!settings.keep && !isRemoved) await fleet.remove();
 }, HOOK_MS);
 
-/** Whichever case comes first does it. @returns the addresses by which the service is asked. */
+/** Exports the service, if no earlier case has. @returns the addresses by which the service is asked. */
 async function exportHello(): Promise<readonly string[]> {
   for (const member of [exporter, importer]) await fleet.serve(member, HELLO);
   for (const member of clusters.members) await clusters.apply(member, namespace());

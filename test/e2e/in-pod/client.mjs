@@ -9,7 +9,7 @@ import { get } from "node:http";
 import { networkInterfaces } from "node:os";
 
 const EVERY_MS = 50;
-/** In two parts: where this program itself stood still, the first one ends late, and answers that are there are read before the second one ends. */
+/** Two parts of one limit: where this program itself stood still, the first one ends late, and answers that are there are read before the second one ends. */
 const TIMEOUT_MS = [2000, 1000];
 /** No more are under way at a time: a service that is gone must not fill the pod's memory. */
 const MAX_UNDER_WAY = 100;

@@ -39,7 +39,7 @@ export function definitionsOf(crd: Crd, converter: Converter): readonly Resource
  */
 interface StoredObjects {
   readonly read: (object: ApiObject) => ApiObject;
-  /** By apiVersion. */
+  /** Keys are apiVersions. */
   readonly schemas: ReadonlyMap<string, Schema>;
   /** Says that the schema of its version leaves `object` as it is. */
   readonly markShaped: (object: ApiObject) => void;

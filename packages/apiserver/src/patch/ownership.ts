@@ -92,12 +92,12 @@ export class Typed {
     return this.schemaOf(apiVersion) !== this.schema;
   }
 
-  /** Why a stored object is not one of the version of the write. */
+  /** Reasons why a stored object is not one of the version of the write. */
   ownProblems(object: unknown): readonly string[] {
     return checkTyped(object, this.schema, this.resolve, { allowsDuplicates: true });
   }
 
-  /** Why an object of the write is not one of another version. */
+  /** Reasons why an object of the write is not one of another version. */
   problemsIn(object: unknown, apiVersion: string): readonly string[] {
     return checkTyped(object, this.schemaOf(apiVersion), this.resolve);
   }
@@ -119,7 +119,7 @@ export class Typed {
     };
   }
 
-  /** As managers of another version see the change. Only writes of the status reset fields of all versions. */
+  /** The change as managers of another version see it. Only writes of the status reset fields of all versions. */
   compareIn(apiVersion: string, before: unknown, after: unknown): Comparison {
     const all = compareTyped(before, after, this.schemaOf(apiVersion), this.resolve);
     return this.#origin.subresource === "status" ? this.#taken(all) : all;

@@ -75,7 +75,7 @@ export class Pruning {
     return sets.remove(merged, gone, schema);
   }
 
-  /** What managers own, by the schema of their versions; `first` is that of the last configuration. */
+  /** The fields that managers own, by the schema of their versions; `first` is that of the last configuration. */
   #owned(first: Schema): ReadonlyMap<Schema, FieldSet> {
     const owned = new Map<Schema, FieldSet>([[first, {}]]);
     for (const { apiVersion, set } of this.#managers.values()) {

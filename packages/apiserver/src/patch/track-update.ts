@@ -21,7 +21,7 @@ export interface UpdateToTrack extends WriteOrigin {
   readonly before: ApiObject | undefined;
   /** The base to compare a new object with, in addition to its kind. Default: empty. */
   readonly empty?: Readonly<Record<string, unknown>>;
-  /** As the client sent it, its `managedFields` and a status that is reset included. Not changed. */
+  /** The object as the client sent it, with its `managedFields` and a status that is reset. Not changed. */
   readonly after: ApiObject;
 }
 

@@ -48,7 +48,7 @@ function widget(version: string, spec: object, more: object = {}): ApiObject {
   return { apiVersion: `example.com/${version}`, kind: "Widget", metadata: { name: "a" }, spec, ...more };
 }
 
-/** As it is read in another version. */
+/** The object as it is read in another version. */
 function as(version: string, { metadata, ...object }: ApiObject): ApiObject {
   return { ...object, metadata, apiVersion: `example.com/${version}` };
 }

@@ -32,7 +32,7 @@ export function otherVersions(typed: Typed, managers: ReadonlyMap<string, Manage
 }
 
 /**
- * What another version wrote need not fit the version of the write.
+ * Requires that an object fits the version of the write: another version may have written it.
  *
  * @throws {UnfitForVersion} with `what` failed before the reasons.
  */
@@ -41,7 +41,7 @@ export function requireOwnFit(typed: Typed, object: unknown, what: string): void
   if (problems.length > 0) throw new UnfitForVersion(`${what}${problemText(problems)}`);
 }
 
-/** What one write changes, as managers of one version see it. Worked out once, however many they are. */
+/** The change of one write, as managers of one version see it. Worked out once, however many they are. */
 export class Change {
   readonly #comparison: Comparison;
   #gained: FieldSet | undefined;
@@ -64,7 +64,7 @@ export class Change {
 
 /** The changes of one write in all versions. The object before fits those of all managers (`requireStoredFit`). */
 export class Changes {
-  /** In the version of the write. */
+  /** The change in the version of the write. */
   readonly own: Change;
   readonly #others = new Map<string, Change>();
   readonly #typed: Typed;

@@ -8,7 +8,7 @@ import type { ResourceDefinition } from "./types.ts";
 const MAX_REPLICAS = 2 ** 31 - 1;
 
 /**
- * What is wrong with the fields that `scale` of a custom resource reads: replicas are numbers, a selector is a text.
+ * Checks the fields that `scale` of a custom resource reads: replicas are numbers, a selector is a text.
  * Source: apiextensions-apiserver, pkg/registry/customresource, `ValidateScaleSpec`.
  */
 export function validateScale(

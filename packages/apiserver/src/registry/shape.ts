@@ -148,7 +148,7 @@ export function validateSchema(
   return [...errors, ...validateRules({ value: object, schema, path: "", ...before })];
 }
 
-/** Of an update of the status, the rest is not looked at. */
+/** Checks the fields of an object; an update of the status is checked in the status alone. */
 function validateFields(
   schema: Schema,
   object: ApiObject,
@@ -162,7 +162,7 @@ function validateFields(
   return validateValue({ value: object[part], schema: status, path: part, resolve, part, old: old?.[part] });
 }
 
-/** What was wrong before does not keep an object from being updated. */
+/** Checks lists. An object whose lists were wrong before can still be updated. */
 function validateLists(schema: Schema, object: ApiObject, old: ApiObject | undefined): readonly FieldError[] {
   const errors = validateListTypes(object, schema);
   const wasWrong = errors.length > 0 && old !== undefined && validateListTypes(old, schema).length > 0;

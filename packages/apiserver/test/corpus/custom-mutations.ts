@@ -13,7 +13,7 @@ import { del, given, patch, post, scenario, type Scenario, type Step } from "./s
  * written twice. All versions write the same objects, so that managers own fields in several.
  */
 
-/** What of a CustomResourceDefinition counts. */
+/** The part of a CustomResourceDefinition that counts. */
 export type CustomDefinition = Pick<Crd, "spec">;
 
 /** For each definition one scenario, in a group of its own. The same seed makes the same requests. */

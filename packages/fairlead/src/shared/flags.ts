@@ -8,12 +8,12 @@ export const FLAGS = {
   hubKubeconfig: "--hub-kubeconfig <file>",
   memberContext: "--member-context <name>",
   memberKubeconfig: "--member-kubeconfig <file>",
-  /** Of commands that ask members alone. */
+  /** The cluster of commands that ask members alone. */
   context: "--context <name>",
   contexts: "--contexts <names>",
   namespace: "-n, --namespace <name>",
   file: "-f, --file <file>",
-  /** As in kubectl, -f is a file where there is one to read, and else means to follow. */
+  /** The letter -f means a file where a command reads one, and else means to follow, as in kubectl. */
   follow: "-f, --follow",
   watch: "-w, --watch",
   output: "-o, --output <format>",

@@ -39,7 +39,7 @@ export const HUB_CONTEXT_FLAG = [
   FLAGS.hubContext,
   "kubeconfig context with administrator access to the hub; default: the current context",
 ] as const;
-/** Of commands that change nothing. */
+/** The hub of commands that change nothing. */
 export const HUB_READER_FLAG = [
   FLAGS.hubContext,
   "kubeconfig context with read access to the hub; default: the current context",

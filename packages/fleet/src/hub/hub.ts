@@ -108,7 +108,7 @@ interface Parts {
   readonly deps: RuntimeDeps;
 }
 
-/** What begins with the first object that it is for. */
+/** Starts the parts that begin with the first object that they are for. */
 function startOnDemand(
   parts: Parts,
   options: HubOptions,

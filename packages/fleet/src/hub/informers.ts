@@ -188,7 +188,7 @@ const OF_MEMBERSHIP: ReadonlySet<string> = new Set<keyof HubInformers>([
   "clusterUpgrades",
 ]);
 
-/** What update runs read, which begin with the first of them. */
+/** Informers of update runs, which begin with the first of these. */
 export function informersOfUpdates(all: UpdateInformers): readonly Informer<KubeObject>[] {
   const { updateRuns, updateStrategies, updateGates, upgradeProfiles, releaseCatalogs } = all;
   return [updateRuns, updateStrategies, updateGates, upgradeProfiles, releaseCatalogs];

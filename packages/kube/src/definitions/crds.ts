@@ -82,7 +82,7 @@ export async function awaitCrds(
   client: KubeClient,
   options: Omit<InstallCrdsOptions, "timeoutMs"> & {
     readonly remedy: string;
-    /** As `listCrds` returned it a moment ago. Undefined: they are read one by one. */
+    /** The definitions that `listCrds` returned a moment ago. Undefined: they are read one by one. */
     readonly present?: PresentCrds | undefined;
   },
   deps: RuntimeDeps,

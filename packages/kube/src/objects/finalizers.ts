@@ -28,7 +28,7 @@ export function addFinalizer<T extends KubeObject>(
   return addFinalizers(client, of, object, { finalizers: [finalizer], ...options });
 }
 
-/** As `addFinalizer`, for several: at most one request. */
+/** Adds several finalizers as `addFinalizer` does one, with at most one request. */
 export async function addFinalizers<T extends KubeObject>(
   client: KubeClient,
   of: Resource<T>,

@@ -13,7 +13,7 @@ export interface ApplyResult {
   readonly refused: readonly RefusedPeer[];
   /** By public key: the endpoints that the device was found with. */
   readonly endpoints: ReadonlyMap<string, string>;
-  /** By public key: how much each peer of the device had sent since it was added. Unit: bytes. */
+  /** The amount that each peer of the device had sent since it was added, by public key. Unit: bytes. */
   readonly received: ReadonlyMap<string, number>;
 }
 

@@ -3,7 +3,7 @@ import type { WireguardChange } from "./diff.ts";
 import type { EndpointRecords, WireguardDriver } from "./driver.ts";
 import type { ActualDevice, ActualPeer } from "./state.ts";
 
-/** Of a handshake initiation. */
+/** The size of a handshake initiation. */
 const HANDSHAKE_BYTES = 148;
 
 /** WireGuard in memory. */

@@ -63,8 +63,10 @@ const topology: Rule = (value, path) => {
   });
 };
 
+const provisioner: Rule = filled("", (value, path) => qualifiedName(String(value).toLowerCase(), path));
+
 const storageClass: Rule = fields({
-  provisioner: filled("", (value, path) => qualifiedName(String(value).toLowerCase(), path)),
+  provisioner,
   reclaimPolicy: optional(oneOf("Delete", "Retain")),
   volumeBindingMode: filled("", oneOf("Immediate", "WaitForFirstConsumer")),
   allowedTopologies: topology,
@@ -84,7 +86,7 @@ export const storageClassStrategy: Partial<Strategy> = {
 };
 
 const attributesClass: Rule = all(
-  fields({ driverName }),
+  fields({ driverName: provisioner }),
   whole((of, path) => {
     if (Object.keys(stringMapAt(of, "parameters")).length > 0) return [];
     return [required(`${path}parameters`, "must contain at least one key/value pair")];

@@ -94,6 +94,24 @@ export const scenarios = area("rarely", [
     { namespaced: false },
   ),
   scenario(
+    "names of drivers that are too long, or have characters that may not be",
+    ["d".repeat(64), `${"d".repeat(40)}.${"e".repeat(40)}`, "D.example.com", "a/b", "a b", "-", ""].flatMap(
+      (name) => [
+        post("/apis/storage.k8s.io/v1/volumeattributesclasses?dryRun=All", {
+          metadata: { name: "$id" },
+          driverName: name,
+          parameters: { a: "b" },
+        }),
+        post(`${CSI_NODES}?dryRun=All`, csiNode({ name, nodeID: "n" })),
+        post(`${ATTACHMENTS}?dryRun=All`, {
+          metadata: { name: "$id" },
+          spec: { attacher: name, nodeName: "n", source: { persistentVolumeName: "p" } },
+        }),
+      ],
+    ),
+    { namespaced: false },
+  ),
+  scenario(
     "a VolumeAttachment is not replaced without a resourceVersion",
     [given(post(ATTACHMENTS, attachment({}))), put(`${ATTACHMENTS}/$id`, attachment({ labels: { l: "1" } }))],
     { namespaced: false },

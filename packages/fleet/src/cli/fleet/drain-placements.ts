@@ -89,7 +89,7 @@ export async function drainPlacements(
   return results;
 }
 
-/** Those that a drain would evict, as far as disruption budgets allow. */
+/** Placements that a drain would evict, as far as disruption budgets allow. */
 export async function placementsOn(
   hub: KubeClient,
   cluster: string,

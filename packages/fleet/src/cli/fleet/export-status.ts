@@ -29,7 +29,7 @@ interface ExportFacts {
   readonly problems: readonly string[];
 }
 
-/** By "cluster/namespace/name". */
+/** Facts about exports; keys are "cluster/namespace/name". */
 export interface FoundOfExports {
   /** Their number. */
   readonly endpoints: ReadonlyMap<string, number>;
@@ -104,7 +104,7 @@ export interface WithdrawnExport {
   readonly why: string;
 }
 
-/** Why exports get no requests, as their clusters report it, by "cluster/namespace/name". */
+/** The causes why exports get no requests, as their clusters report them, by "cluster/namespace/name". */
 export function unservedExports(members: readonly MemberCluster[]): ReadonlyMap<string, string> {
   const reports = members.flatMap(({ metadata, status }) =>
     (status?.agentStatus ?? [])

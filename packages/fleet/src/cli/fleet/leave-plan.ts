@@ -11,12 +11,12 @@ import { checkIsMember, type LeaveOptions } from "./leave.ts";
 import { placedOn } from "./leave-placed.ts";
 import { readFleet, summarizeFleet } from "./status.ts";
 
-/** What it would mean that a member leaves. */
+/** The consequences of a member's leave. */
 export interface LeavePlan {
   readonly cluster: string;
   /** Services, as "namespace/name". */
   readonly exports: readonly string[];
-  /** Those of them that no other cluster can serve now. */
+  /** Exported services that no other cluster can serve now. */
   readonly servedOnlyHere: readonly string[];
   /** Kinds with their numbers; undefined: its cluster was not asked. */
   readonly placed: string | undefined;

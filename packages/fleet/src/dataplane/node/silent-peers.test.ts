@@ -53,6 +53,14 @@ describe("a peer of WireGuard", () => {
       expect(silent.note(learned, new Map([["a", 148]]), nowMs)).toEqual(new Set());
   });
 
+  it("is new on a device that was removed in the meantime", () => {
+    const silent = new SilentPeers();
+    look(silent, 148, 0);
+    silent.retain(new Set(["fl-wg00"]));
+    silent.retain(new Set());
+    expect(look(silent, 148, SESSION_MS)).toEqual(new Set());
+  });
+
   it("is looked at apart from the same peer of another device", () => {
     const silent = new SilentPeers();
     look(silent, 148, 0);
@@ -65,7 +73,7 @@ describe("a peer of WireGuard", () => {
 interface End {
   /** How far its clock is ahead of the true time. */
   offset: number;
-  /** Of the last handshake of the other end that it accepted. */
+  /** The time of the last handshake of the other end that it accepted. */
   lastTime: number;
   received: number;
   sessionUntil: number;

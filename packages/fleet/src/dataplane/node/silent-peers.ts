@@ -19,6 +19,11 @@ interface Received {
 export class SilentPeers {
   readonly #devices = new Map<string, ReadonlyMap<string, Received>>();
 
+  /** Keeps what is known of these devices only: others are gone. */
+  retain(names: ReadonlySet<string>): void {
+    for (const name of this.#devices.keys()) if (!names.has(name)) this.#devices.delete(name);
+  }
+
   /**
    * @param received - How much each peer has sent since it was added, by public key.
    * @returns Public keys. Each once: a peer that was added again has sent nothing.

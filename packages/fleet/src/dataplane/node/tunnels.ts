@@ -329,6 +329,7 @@ export class Tunnels implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<void> {
     for (const name of this.#refused.keys()) if (!wanted.has(name)) this.#refused.delete(name);
+    this.#silent.retain(wanted);
     for (const name of await devices.list(signal))
       if (isWireGuardDevice(name) && !wanted.has(name)) await devices.remove(name, signal);
   }

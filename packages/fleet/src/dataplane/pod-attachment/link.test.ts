@@ -33,7 +33,7 @@ describe("the link of a pod", () => {
     ];
     const isIn = (address: string, prefix: string): boolean =>
       containsAddress(parsePrefix(prefix), parseAddress(address));
-    /** As the kernel looks it up: the first table by priority that has one. */
+    /** Looks a route up as the kernel does: in the first table by priority that has one. */
     const routeTo = (to: string, source?: string): Route | undefined =>
       [...rules, { priority: 32_766, family: familyOfText(to), table: 254, from: undefined }]
         .filter((it) => it.family === familyOfText(to))

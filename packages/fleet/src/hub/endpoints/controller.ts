@@ -255,7 +255,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
   return plan;
 }
 
-/** Where a slice goes, by what the hub knows now. */
+/** The plan of a slice, by what the hub knows now. */
 export function planOf(informers: HubInformers, slice: EndpointSliceExport): SlicePlan {
   const service = serviceOfSlice(slice);
   const { namespace } = slice.spec.ownerServiceReference;

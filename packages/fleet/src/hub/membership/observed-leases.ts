@@ -18,7 +18,7 @@ interface Parts {
 /** The Leases of members, as the hub's API server has them. */
 export class ObservedLeases {
   readonly #parts: Parts;
-  /** Those that were read, and are newer than what the watch brought. */
+  /** Leases that were read, and are newer than what the watch brought. */
   readonly #read = new Map<string, Lease>();
 
   constructor(parts: Parts) {

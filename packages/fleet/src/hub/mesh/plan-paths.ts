@@ -30,7 +30,7 @@ export function unreachedFrom(cluster: string, unconnected: readonly Pair[]): re
   return unconnected.flatMap(([a, b]) => (a === cluster ? [b] : b === cluster ? [a] : []));
 }
 
-/** By name: members that joined at once have no order. */
+/** Names the pairs in the order of their names: members that joined at once have no other. */
 export function describePairs(unconnected: readonly Pair[]): string {
   const pairs = unconnected.map((it) => it.toSorted(byNaturalText).join(" and ")).toSorted(byNaturalText);
   return `no path between ${listed(pairs)}; see "fairlead status --paths"`;

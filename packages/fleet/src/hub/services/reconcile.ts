@@ -73,7 +73,7 @@ export function serviceReconciler(parts: ServicesDeps) {
   };
 }
 
-/** What becomes of a service, by what the hub knows now. */
+/** The plan of a service, by what the hub knows now. */
 export function planOf(informers: HubInformers, key: ServiceKey): ServicePlan {
   const { namespace = "" } = splitKey(key);
   return planService({

@@ -3,13 +3,13 @@ import type { ContainerStatus, Pod, PodCondition, Probe } from "@fairlead/kube/a
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { formatSelector, type Labels, matcherOfPairs } from "@fairlead/kube/objects/selector.ts";
 
-/** Why a Service has no ready endpoints, as its pods and what makes them say. Pure. */
+/** Finds why a Service has no ready endpoints, by its pods and its workloads. Pure. */
 
 export interface Workload {
   readonly kind: string;
   readonly name: string;
   readonly replicas: number;
-  /** Of its pods. */
+  /** The labels of its pods. */
   readonly labels: Labels;
 }
 
@@ -91,7 +91,7 @@ const FIRST_LOOK_MS = 5000;
 const LAST_LOOK_MS = 86_400_000;
 
 /**
- * When to look at the cause again: when it is twice as old. Pods change without a change of slices, and a Service that is
+ * The time until the cause is looked at again: until it is twice as old. Pods change without a change of slices, and a Service that is
  * without pods for long costs next to nothing. Unit: milliseconds.
  */
 export function lookAgainInMs(conditions: readonly Condition[] = [], nowMs: number): number {

@@ -10,8 +10,10 @@ import { findServed } from "#domain/served.ts";
 import { whyNoPods, whyNotReady, type Workload } from "./cause.ts";
 import type { ExportView } from "./view.ts";
 
-/** So many pods and workloads are looked at, at most. */
-const LIMIT = 500;
+/** One pod is named: the first of a few, as some of them may be ending. */
+const MAX_PODS = 10;
+/** So many Deployments and StatefulSets of a namespace are looked at, at most. */
+const MAX_WORKLOADS = 500;
 /** How long the workloads of a namespace are remembered: at a start many Services of it may be looked at. Unit: milliseconds. */
 const KEEP_MS = 2000;
 
@@ -63,7 +65,7 @@ export class Causes {
 
   async #whyNone(namespace: string, selector: Labels, signal: AbortSignal): Promise<string> {
     const labelSelector = formatSelector({ matchLabels: { ...selector } });
-    const pod = firstPod(await this.#pods({ namespace, labelSelector, limit: LIMIT, signal }));
+    const pod = firstPod(await this.#pods({ namespace, labelSelector, limit: MAX_PODS, signal }));
     return pod === undefined
       ? whyNoPods(selector, await this.#workloads(namespace, signal))
       : whyNotReady(pod);
@@ -94,7 +96,7 @@ export class Causes {
   }
 
   async #list(namespace: string, signal: AbortSignal): Promise<Workload[]> {
-    const options = { namespace, limit: LIMIT, signal };
+    const options = { namespace, limit: MAX_WORKLOADS, signal };
     const [deployments, sets] = await Promise.all([
       this.#local.list(DEPLOYMENTS, options),
       this.#local.list(STATEFUL_SETS, options),

@@ -89,12 +89,12 @@ export function exportKeys(session: Session): ObjectKey[] {
 }
 
 interface Known {
-  /** By service, why the hub's API server did not take what was sent last. */
+  /** Reasons why the hub's API server did not take what was sent last, by service. */
   readonly refusals: Map<ObjectKey, string>;
   readonly causes: Causes;
 }
 
-/** What no informer has. */
+/** Facts that no informer has. */
 type Found = Pick<ExportView, "cause" | "refused">;
 
 /** What this cluster exports of a service, as things are now. */

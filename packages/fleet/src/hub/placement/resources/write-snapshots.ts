@@ -18,7 +18,7 @@ export interface SnapshotChanges<T extends KubeObject> {
 }
 
 /**
- * In an order in which no moment has two latest snapshots.
+ * Writes snapshots in an order in which no moment has two latest ones.
  *
  * @returns What was created, as the server has it.
  */

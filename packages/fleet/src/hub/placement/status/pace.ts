@@ -8,7 +8,7 @@ import { OwnPace, PaceUnderWay } from "../pace.ts";
 /** Of all writes, by clusters: a status is as large as they are many. */
 const LEAST = { perItemMs: 1, few: 20, maxMs: 1000 };
 /**
- * Of writes while a rollout is under way, by its clusters: each of them changes the status several times. On few clusters it is mostly
+ * The pace of writes while a rollout is under way, by its clusters: each of them changes the status several times. On few clusters it is mostly
  * over before a person has looked, and then the status is written once.
  */
 const UNDER_WAY = { perItemMs: 5, few: 40, leastMs: 200, maxMs: 2000 };
